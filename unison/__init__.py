@@ -1,3 +1,3 @@
-"""Unison: a near-memory scheduler of session KV residency. This package is the contract that model and hardware obey."""
+"""Unison, a near-memory scheduler of session KV residency: the contract that model and hardware obey."""
 
 __version__ = "0.1.0"

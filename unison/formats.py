@@ -2,7 +2,6 @@
 
 import enum as py_enum
 
-from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from unison.params import SLOT_FIELD_BITS, TOKEN_BITS
@@ -34,7 +33,7 @@ __all__ = [
 
 TOKENS_MAX = (1 << TOKEN_BITS) - 1
 OPERAND_MAX = (1 << 32) - 1
-#: A Tide budget saturates here, and B_den = 0 stands for it. Eight moves cost less than 2**24 tokens, so it never shows.
+#: A Tide budget saturates here, and B_den = 0 stands for it; eight moves cost less than 2**24 tokens.
 BUDGET_MAX = (1 << 32) - 1
 #: DMA_DONE, operand bit 0.
 DMA_FAILED = 1
@@ -97,23 +96,21 @@ TWO_WORD_ANSWERS = frozenset({AnswerKind.ERROR, AnswerKind.MOVED, AnswerKind.MIG
 EVENT = data.StructLayout({"tokens": TOKEN_BITS, "slot": SLOT_FIELD_BITS, "opcode": 4, "operand": 32})
 
 
-def _answer(low, high):
-    """A 64-bit answer: ``low`` fills word 0 below slot and kind, ``high`` word 1; both are padded with zeros."""
-    fields = dict(low)
-    used = sum(unsigned(s).width if isinstance(s, int) else enum_width(s) for s in low.values())
-    if used < TOKEN_BITS:
-        fields["zero0"] = TOKEN_BITS - used
-    fields |= {"slot": SLOT_FIELD_BITS, "kind": AnswerKind}
-    used = sum(high.values()) if high else 0
-    fields |= high
-    if used < 32:
-        fields["zero1"] = 32 - used
-    return data.StructLayout(fields)
+def _answer(word0, word1):
+    """A 64-bit answer: ``word0`` below slot and kind, ``word1`` in the other half; both are padded with zeros."""
 
+    def padded(fields, width, name):
+        used = data.StructLayout(fields).size
+        return fields if used == width else {**fields, name: width - used}
 
-def enum_width(shape):
-    """Width in bits of an enumeration of this module."""
-    return shape.as_shape().width
+    return data.StructLayout(
+        {
+            **padded(word0, TOKEN_BITS, "zero0"),
+            "slot": SLOT_FIELD_BITS,
+            "kind": AnswerKind,
+            **padded(word1, 32, "zero1"),
+        }
+    )
 
 
 #: What every answer has; bits 19:0 of word 0 and word 1 depend on the kind.

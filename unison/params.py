@@ -41,7 +41,7 @@ class Params:
     epsilon : Fraction
         Lower bound of a survival value, equation (6).
     event_depth, answer_depth : int
-        Places in the event and in the answer FIFO, 4 ... 1024.
+        Places in the event and in the answer FIFO, 4 ... 512.
     """
 
     sessions: int = 64
@@ -68,8 +68,8 @@ class Params:
             raise ValueError(f"epsilon must be a Fraction between 0 and 1, not {self.epsilon!r}")
         if self.survival_min == 0:
             raise ValueError(f"epsilon {self.epsilon} rounds to 0 at hazard_bits={self.hazard_bits}")
-        _require("event_depth", self.event_depth, 4, 1024)
-        _require("answer_depth", self.answer_depth, 4, 1024)
+        _require("event_depth", self.event_depth, 4, 512)
+        _require("answer_depth", self.answer_depth, 4, 512)
 
     def replace(self, **changes):
         """The same parameters with some of them changed; validated again."""
