@@ -104,6 +104,8 @@ class Engine(wiring.Component):
     def __init__(self, p):
         if p.gap_bits > BUDGET_BITS:
             raise ValueError(f"gap_bits={p.gap_bits!r} is for the model only: an event carries 32 bits of a gap")
+        if p.penalty >= 1 << 32:
+            raise ValueError(f"penalty={p.penalty!r} is for the model only: its register has 32 bits")
         self.p = p
         slot = range(p.sessions)
         super().__init__(
