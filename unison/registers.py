@@ -105,7 +105,7 @@ def rdl_parameters(p):
         "GAP_BITS": p.gap_bits,
         "SCORE_BITS": p.score_bits,
         "GAP_UNIT_NS": p.gap_unit_ns,
-        "PENALTY": p.penalty,
+        "PENALTY_UNITS": p.penalty,
         "TURNS": p.turns,
         "EVENT_DEPTH": p.event_depth,
         "ANSWER_DEPTH": p.answer_depth,

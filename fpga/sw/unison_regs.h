@@ -73,11 +73,11 @@ extern "C" {
 #define UNISON__GAP_UNIT__NS_bw 32
 #define UNISON__GAP_UNIT__NS_reset 0x3e8
 
-// reg - unison::PENALTY_LOW
-#define UNISON__PENALTY_LOW__UNITS_bm 0xffffffff
-#define UNISON__PENALTY_LOW__UNITS_bp 0
-#define UNISON__PENALTY_LOW__UNITS_bw 32
-#define UNISON__PENALTY_LOW__UNITS_reset 0x1dcd6500
+// reg - unison::PENALTY
+#define UNISON__PENALTY__UNITS_bm 0xffffffff
+#define UNISON__PENALTY__UNITS_bp 0
+#define UNISON__PENALTY__UNITS_bw 32
+#define UNISON__PENALTY__UNITS_reset 0x1dcd6500
 
 // reg - unison::CONTROL
 #define UNISON__CONTROL__RESET_bm 0x1
@@ -450,7 +450,7 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t DEPTHS;
     uint32_t FORMAT;
     uint32_t GAP_UNIT;
-    uint32_t PENALTY_LOW;
+    uint32_t PENALTY;
     uint8_t RESERVED_1c_1f[0x4];
     uint32_t CONTROL;
     uint32_t STATUS;
