@@ -103,8 +103,11 @@ class Config:
             ("moves", 1, MAX_MOVES),
         ):
             value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ValueError(f"{name} must be an integer in {low} ... {high}, not {value!r}")
+        for name in ("ignore_dma", "swap_completed"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be a bool, not {getattr(self, name)!r}")
 
 
 @dataclass(slots=True)
@@ -229,7 +232,7 @@ class Engine:
 
     def write_hazard(self, turn, value):
         """Writes one row of the shadow table; ValueError for a turn or a value outside the table's."""
-        if not 0 <= turn < self.p.turns:
+        if not isinstance(turn, int) or not 0 <= turn < self.p.turns:
             raise ValueError(f"turn must lie in 0 ... {self.p.turn_limit}, not {turn!r}")
         self.shadow_hazards[turn] = self.arithmetic.check_hazard(value)
 

@@ -514,6 +514,13 @@ TIDES = {
         "EVICT 2",
         "H40:6 S50:7 -50:8c -5:0",
     ),
+    "a completed d* leaves at a budget of 0": (
+        "H40:6 S50:7 S50:8c -1:0*",
+        dict(numerator=0),
+        999,
+        "EVICT 2",
+        "H40:6 S50:7 -50:8c -5:0",
+    ),
     "a completed d* stays when SRAM has room": ("H40:6 S10:7 S50:8c -1:0*", {}, 39, "", "H40:6 S10:7 S50:8c -5:0"),
     "all completed leave, lowest slot first, then a swap": (
         "H90:6 S50:8c S10:7c S40:9*",
@@ -705,7 +712,7 @@ FAILED = {
         "GAP_START 3 l5 o999",
         "EVICT 0; EVICT 1; DMA_DONE no slot NONE NONE",
     ),
-    "other operand bits are ignored": ("S70:9 H40:1 . -1:0*", {}, "GAP_START 3 l5 o999; DMA_DONE o0xFFFFFFFE", ""),
+    "freed": ("S70:9 H40:1 . -1:0*", {}, "GAP_START 3 l5 o999; RELEASE 0", "EVICT 1; DMA_DONE no slot NONE NONE"),
     "twice: the second finds nothing": ("S70:9 H40:1 . -1:0*", {}, "GAP_START 3 l5 o999; DMA_DONE o1", ""),
     "done empties the last moves": ("S70:9 H40:1 . -1:0*", {}, "GAP_START 3 l5 o999; DMA_DONE o0", ""),
     "without any move": ("S70:9 H40:1 . -1:0*", {}, "GAP_END 0 o1", ""),
@@ -760,10 +767,18 @@ def test_failed_dma_evicts_what_was_moved_last(case):
     before, options, events, answers = case
     engine = build(before, Config(**TIDE | options))
     send(engine, events)
+    engine.counters["EVICTIONS_DMA"] = 0
     assert send(engine, "DMA_DONE o1") == (answers or "DMA_DONE no slot NONE NONE", False)
     assert engine.last_moves == set()
     assert not engine.dma_busy
-    assert engine.counters["EVICTIONS_DMA"] >= answers.count("EVICT")
+    assert engine.counters["EVICTIONS_DMA"] == answers.count("EVICT")
+
+
+def test_dma_done_ignores_the_other_operand_bits():
+    engine = build("S70:9 H40:1 . -1:0*", Config(**TIDE))
+    send(engine, "GAP_START 3 l5 o999")
+    assert send(engine, "DMA_DONE o0xFFFFFFFE")[0] == "DMA_DONE no slot NONE NONE"
+    assert table(engine) == "H70:9 S40:1 . -5:0"
 
 
 def test_an_evicted_session_is_promoted_no_more_and_found_a_miss():
@@ -929,6 +944,10 @@ def test_commit_rescores_every_paused_entry():
     engine.commit()
     penalty = 494993894
     assert [e.score for e in engine.entries] == [4095 + penalty, 8190 + penalty, 4095 + penalty, P.score_completed]
+    engine.write_hazard(1, 0)
+    send(engine, "GAP_END 0 o41")
+    assert engine.entries[0].score == 4095 + penalty, "what is written after COMMIT waits for the next one"
+    engine.write_hazard(1, 4095)
     engine.write_hazard(2, 1)
     engine.commit()
     assert engine.entries[0].score == 4095 + penalty, "the shadow table keeps its content"
@@ -1024,6 +1043,9 @@ def test_entry_words_and_masks():
         dict(gap_prior=1 << 32),
         dict(moves=0),
         dict(moves=9),
+        dict(moves=True),
+        dict(ignore_dma=1),
+        dict(swap_completed="no"),
         dict(capacity_sram=1.5),
     ],
 )
