@@ -1,6 +1,7 @@
 """The command ``unison``: traces, workload families, hazard tables and recorded event streams."""
 
 import argparse
+import os
 import sys
 from fractions import Fraction
 
@@ -212,6 +213,11 @@ def main(arguments=None):
     args = _parser().parse_args(arguments)
     try:
         args.function(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing is left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
         print(f"unison: error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2

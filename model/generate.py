@@ -25,6 +25,7 @@ __all__ = [
     "fit",
     "generate",
     "open_trace",
+    "quantities",
     "measure",
     "CHECKED",
 ]
@@ -72,7 +73,7 @@ FAMILIES = {
     "claude_code": 160,
     "chat": 4000,
 }
-#: What ``measure`` looks at, with the levels of its quantiles.
+#: The levels of the quantiles that are compared.
 CHECKED = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -101,6 +102,8 @@ def read_family(name):
             raise ValueError(f"sessions must be a positive integer, not {family['sessions']!r}")
     except ValueError as cause:
         raise FamilyError(path, 1, cause) from None
+    except (TypeError, KeyError, IndexError) as cause:
+        raise FamilyError(path, 1, f"laws are not of the right shape: {cause}") from None
     return family
 
 
@@ -129,6 +132,11 @@ def _check_laws(laws):
     for name in ("new", "kept", "chain"):
         if len(laws[name]) != len(_PHASES) or any(len(phase) != classes for phase in laws[name]):
             raise ValueError(f"{name} must be {len(_PHASES)} phases of {classes} classes")
+    lasts = [last for last, _ in laws["turns"]]
+    if not lasts or any(low >= high for low, high in zip([0, *lasts], lasts, strict=False)):
+        raise ValueError(f"turns must be bins of rising last turns, not {laws['turns']!r:.60}")
+    if any(not 0 <= hazard <= 1 for _, hazard in laws["turns"]):
+        raise ValueError(f"turns must hold hazards of 0 ... 1, not {laws['turns']!r:.60}")
     for name in _SIMILAR:
         share = laws["similarity"].get(name)
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
@@ -217,10 +225,10 @@ def _similarity(samples):
 def _turn_law(lengths):
     """Hazard of ending at a turn, constant over bins: [last turn of the bin, hazard], each bin with enough endings."""
     ordered = sorted(lengths)
-    law = []
-    before = 0
+    before = ordered[0] - 1
+    law = [[before, 0]] if before else []
     for index in range(_TURN_BINS):
-        last = ordered[len(ordered) * (index + 1) // _TURN_BINS - 1]
+        last = ordered[max(len(ordered) * (index + 1) // _TURN_BINS - 1, 0)]
         if last == before:
             continue
         ended = sum(before < length <= last for length in ordered)
@@ -235,16 +243,64 @@ def _phase(turn):
 
 
 def _pooled(by_phase, default):
-    """Values by phase and class; where they are few those of the class in all phases, then all, then ``default``."""
-    whole = [[value for phase in by_phase for value in phase[index]] for index in range(len(by_phase[0]))]
-    everything = [value for values in whole for value in values] or default
-    return [
-        [
-            next((values for values in (here, its_class) if len(values) >= _FEW), everything)
-            for here, its_class in zip(phase, whole, strict=True)
-        ]
-        for phase in by_phase
-    ]
+    """Values by phase and class; where they are few those of all classes in the phase, then all, then ``default``."""
+    everything = [value for phase in by_phase for values in phase for value in values] or default
+    pooled = []
+    for phase in by_phase:
+        all_classes = [value for values in phase for value in values]
+        fallback = all_classes if len(all_classes) >= _FEW else everything
+        pooled.append([values if len(values) >= _FEW else fallback for values in phase])
+    return pooled
+
+
+def _classes(trace):
+    """The names of the tool classes of a trace, and the class of each tool."""
+    counted = Counter(turn.tool for session in trace.sessions for turn in session.turns[1:])
+    classes = [tool for tool, _ in counted.most_common(_CLASSES)]
+    if len(counted) > _CLASSES or not classes:
+        classes.append(_OTHER)
+    place = {tool: index for index, tool in enumerate(classes)}
+    return classes, {tool: place.get(tool, len(classes) - 1) for tool in counted}
+
+
+class _Samples:
+    """What the laws are measured on.
+
+    ``of``: by quantity a list of (session, class or what else the law depends on, value). ``new``, ``kept`` and
+    ``following`` (the next class): values by phase and class. ``rewrites``: prompt and kept part, both as shares of the
+    context before. ``first``: how often a class was a session's first.
+    """
+
+    def __init__(self, classes):
+        self.of = defaultdict(list)
+        self.new, self.kept, self.following = ([[[] for _ in range(classes)] for _ in _PHASES] for _ in range(3))
+        self.rewrites = []
+        self.first = [0] * classes
+
+    def add(self, session, kinds, timed):
+        """Adds a session whose waits are of the classes ``kinds``."""
+        turns = session.turns
+        if kinds:
+            self.first[kinds[0]] += 1
+        for index, (one, other) in enumerate(zip(kinds, kinds[1:], strict=False), 2):
+            self.following[_phase(index)][one].append(other)
+        for turn in turns:
+            self.of["output"].append((session.number, 0, turn.output_tokens))
+            if timed:
+                self.of["service"].append((session.number, turn.output_tokens, turn.completion_us - turn.arrival_us))
+        for index, (before, turn, kind) in enumerate(zip(turns, turns[1:], kinds, strict=False), 1):
+            since = before.completion_us if timed else before.arrival_us
+            self.of["gap"].append((session.number, kind, turn.arrival_us - since))
+            # Where the new part is unknown the context shrank; what is left of it counts as kept.
+            context = before.prompt_tokens + before.output_tokens
+            share = min((turn.prompt_tokens - (turn.new_prompt_tokens or 0)) / context, 1)
+            phase = _phase(index)
+            self.kept[phase][kind].append(share)
+            if share < _REWRITE:
+                self.rewrites.append((turn.prompt_tokens / context, share))
+            elif turn.new_prompt_tokens is not None:
+                self.new[phase][kind].append(turn.new_prompt_tokens)
+                self.of["new"].append((session.number, (phase, kind), turn.new_prompt_tokens))
 
 
 def fit(trace, name, *, source=None, sessions=None):
@@ -266,52 +322,20 @@ def fit(trace, name, *, source=None, sessions=None):
         Plain JSON values: ``laws``, ``measured`` (quantiles of the trace itself, see ``measure``) and where they are
         from. Times in microseconds, sizes in tokens.
     """
-    counted = Counter(turn.tool for session in trace.sessions for turn in session.turns[1:])
-    classes = [tool for tool, _ in counted.most_common(_CLASSES)]
-    if len(counted) > _CLASSES or not classes:
-        classes.append(_OTHER)
-    place = {tool: index for index, tool in enumerate(classes)}
-    kind = {tool: place.get(tool, len(classes) - 1) for tool in counted}
-
+    classes, kind = _classes(trace)
     # Without completions a gap is the whole time from one arrival to the next, and there is no service to draw.
     timed = all(turn.completion_us is not None for turn in trace.turns)
-    samples = defaultdict(list)
-    new, kept, following = ([[[] for _ in classes] for _ in _PHASES] for _ in range(3))
-    rewrites = []
-    first = [0] * len(classes)
+    seen = _Samples(len(classes))
     for session in trace.sessions:
-        turns = session.turns
-        kinds = [kind[turn.tool] for turn in turns[1:]]
-        if kinds:
-            first[kinds[0]] += 1
-        for index, (one, other) in enumerate(zip(kinds, kinds[1:], strict=False), 2):
-            following[_phase(index)][one].append(other)
-        for turn in turns:
-            samples["output"].append((session.number, 0, turn.output_tokens))
-            if timed:
-                samples["service"].append((session.number, turn.output_tokens, turn.completion_us - turn.arrival_us))
-        for index, (before, turn, its_kind) in enumerate(zip(turns, turns[1:], kinds, strict=False), 1):
-            since = before.completion_us if timed else before.arrival_us
-            samples["gap"].append((session.number, its_kind, turn.arrival_us - since))
-            # Where the new part is unknown the context shrank; what is left of it counts as kept.
-            context = before.prompt_tokens + before.output_tokens
-            share = min((turn.prompt_tokens - (turn.new_prompt_tokens or 0)) / context, 1)
-            phase = _phase(index)
-            kept[phase][its_kind].append(share)
-            if share < _REWRITE:
-                rewrites.append((turn.prompt_tokens / context, share))
-            elif turn.new_prompt_tokens is not None:
-                new[phase][its_kind].append(turn.new_prompt_tokens)
-                samples["new"].append((session.number, (phase, its_kind), turn.new_prompt_tokens))
-
-    gaps = [[value for _, its_kind, value in samples["gap"] if its_kind == index] for index in range(len(classes))]
+        seen.add(session, [kind[turn.tool] for turn in session.turns[1:]], timed)
     service = None
     if timed:
-        service = _binned([(output, time) for _, output, time in samples["service"]], _SERVICE_BINS)
+        service = _binned([(output, time) for _, output, time in seen.of["service"]], _SERVICE_BINS)
         edges = [bound for bound, _ in service]
-        samples["service"] = [
-            (number, bisect.bisect_right(edges, output), time) for number, output, time in samples["service"]
+        seen.of["service"] = [
+            (number, bisect.bisect_right(edges, output), time) for number, output, time in seen.of["service"]
         ]
+    gaps = [[value for _, its_kind, value in seen.of["gap"] if its_kind == index] for index in range(len(classes))]
     starts = None
     if not timed:
         times = sorted(session.turns[0].arrival_us for session in trace.sessions)
@@ -320,23 +344,23 @@ def fit(trace, name, *, source=None, sessions=None):
     laws = {
         "turns": _turn_law([len(session.turns) for session in trace.sessions]),
         "classes": classes,
-        "first": first,
+        "first": seen.first,
         "chain": [
             [[values.count(other) for other in range(len(classes))] for values in phase]
-            for phase in _pooled(following, [])
+            for phase in _pooled(seen.following, [])
         ],
         "starts": starts,
         "prompt": _table([session.turns[0].prompt_tokens for session in trace.sessions]),
         "gap": [_table(values or [0]) for values in gaps],
-        "new": [[_table(values) for values in phase] for phase in _pooled(new, [0])],
-        "output": _table([value for *_, value in samples["output"]]),
+        "new": [[_table(values) for values in phase] for phase in _pooled(seen.new, [0])],
+        "output": _table([value for *_, value in seen.of["output"]]),
         "service": service,
-        "kept": [[_table(values) for values in phase] for phase in _pooled(kept, [1])],
+        "kept": [[_table(values) for values in phase] for phase in _pooled(seen.kept, [1])],
         "rewrite": {
-            "size": _table([size for size, _ in rewrites] or [1]),
-            "kept": _table([share for _, share in rewrites] or [1]),
+            "size": _table([size for size, _ in seen.rewrites] or [1]),
+            "kept": _table([share for _, share in seen.rewrites] or [1]),
         },
-        "similarity": {quantity: _similarity(samples[quantity]) for quantity in _SIMILAR},
+        "similarity": {quantity: _similarity(seen.of[quantity]) for quantity in _SIMILAR},
         "context_max": max(turn.prompt_tokens + turn.output_tokens for turn in trace.turns),
     }
     return {
@@ -456,17 +480,14 @@ def open_trace(name):
     return generate(read_family(name)) if name in FAMILIES else read_trace(name)
 
 
-def measure(trace):
-    """What a generated trace shares with its source.
+def quantities(trace):
+    """What a generated trace shares with its source: lists of values by name; times in microseconds, sizes in tokens.
 
-    Returns
-    -------
-    dict
-        For each quantity the quantiles at the levels CHECKED, and ``mean``; times in microseconds, sizes in tokens.
-        ``busy`` and ``paused`` are token-seconds a session, which do not depend on how many sessions there are.
+    ``reused`` is a prompt's share that is not new, equation (2); ``busy`` and ``paused`` are token-seconds a session,
+    footprints that do not depend on how many sessions there are.
     """
     timed = any(turn.completion_us is not None for turn in trace.turns)
-    quantities = {
+    return {
         "turns": [len(session.turns) for session in trace.sessions],
         "gap": [gap for session in trace.sessions for gap in session.gaps()],
         "first_prompt": [session.turns[0].prompt_tokens for session in trace.sessions],
@@ -498,11 +519,15 @@ def measure(trace):
             for session in trace.sessions
         ],
     }
+
+
+def measure(trace):
+    """Quantiles of ``quantities(trace)`` at the levels CHECKED, and their ``mean``, by name; not of empty lists."""
     return {
         name: {
             "quantiles": [_rounded(float(_quantile(ordered, level))) for level in CHECKED],
             "mean": _rounded(float(statistics.fmean(ordered))),
         }
-        for name, values in quantities.items()
+        for name, values in quantities(trace).items()
         if (ordered := sorted(values))
     }

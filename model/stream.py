@@ -106,12 +106,14 @@ def _read_params(values):
     return Params(**(values | {"epsilon": epsilon}))
 
 
-def _read_config(values):
+def _read_config(values, p):
     check_keys(values, [each.name for each in fields(Config)])
     for each in fields(Config):
         if type(values[each.name]) is not type(each.default):
             raise ValueError(f"{each.name} must be of type {type(each.default).__name__}, not {values[each.name]!r}")
-    return Config(**values)
+    config = Config(**values)
+    config.check(p)
+    return config
 
 
 def _read_header(header):
@@ -119,7 +121,7 @@ def _read_header(header):
     check_format(header, _FORMAT, _VERSION)
     check_keys(header, ("format", "version", "params", "config", "hazards", "provenance", "events"))
     p = _read_params(header["params"])
-    config = _read_config(header["config"])
+    config = _read_config(header["config"], p)
     check_hazards(header["hazards"], p)
     if not isinstance(header["provenance"], dict):
         raise ValueError(f"provenance must be an object, not {header['provenance']!r:.60}")
