@@ -25,6 +25,7 @@ from unison.formats import (
 from unison.hdl.divider import SerialDivider
 from unison.hdl.last_moves import LastMoves
 from unison.hdl.scan import ScanSignature
+from unison.hdl.spear import is_completed
 from unison.hdl.table import facts_layout, flags_layout, row_layout
 from unison.hdl.tide import BUDGET_BITS, TideAction, TideRule
 from unison.hdl.usage import TierUsage
@@ -62,12 +63,11 @@ COUNTED = data.StructLayout(
 
 
 class Cause(enum.Enum, shape=2):
-    """Why a resident is evicted."""
+    """Why the state EVICT was entered."""
 
     FIT = 0
     SLOT = 1
-    TIDE = 2
-    DMA = 3
+    DMA = 2
 
 
 class Engine(wiring.Component):
@@ -102,10 +102,6 @@ class Engine(wiring.Component):
     """
 
     def __init__(self, p):
-        if p.gap_bits > BUDGET_BITS:
-            raise ValueError(f"gap_bits={p.gap_bits!r} is for the model only: an event carries 32 bits of a gap")
-        if p.penalty >= 1 << 32:
-            raise ValueError(f"penalty={p.penalty!r} is for the model only: its register has 32 bits")
         self.p = p
         slot = range(p.sessions)
         super().__init__(
@@ -305,30 +301,37 @@ class Engine(wiring.Component):
         """ARRIVE_ANY looks for a slot."""
         scan = self.scan
         with m.State("SLOT"):
-            m.d.sync += [s.can.eq(s.sram.can_fit | (s.hbm.can_fit << 1)), s.residency.eq(Residency.FREE)]
+            m.d.sync += s.can.eq(s.sram.can_fit | (s.hbm.can_fit << 1))
             with m.If(self.any_free):
-                m.d.sync += s.slot.eq(self.lowest_free)
-                m.next = "ARRIVE"
+                self._enter(m, s, self.lowest_free)
             with m.Else():
                 m.d.comb += [scan.start.eq(1), scan.tiers.eq(BOTH_TIERS)]
                 m.d.sync += self.searched.eq(1)
                 m.next = "SLOT_SCAN"
         with m.State("SLOT_SCAN"), m.If(scan.done):
             with m.If(scan.absent.valid):
-                m.d.sync += s.slot.eq(scan.absent.slot)
                 m.next = "FORGET"
             with m.Elif(scan.highest.valid & s.can.any()):
-                m.d.sync += [s.slot.eq(scan.highest.slot), s.cause.eq(Cause.SLOT)]
+                m.d.sync += s.cause.eq(Cause.SLOT)
                 m.next = "EVICT"
             with m.Else():
                 m.d.comb += self.counted.bypasses.eq(1)
                 m.d.sync += [s.slot.eq(0), s.slot_valid.eq(0)]
                 m.next = "OUTCOME"
         with m.State("FORGET"):
-            self._say(m, FORGET, AnswerKind.FORGET, slot=s.slot)
+            self._say(m, FORGET, AnswerKind.FORGET, slot=scan.absent.slot)
             with m.If(self.answer.ready):
                 m.d.comb += self.counted.forgets.eq(1)
-                m.next = "ARRIVE"
+                self._enter(m, s, scan.absent.slot)
+
+    def _enter(self, m, s, slot):
+        """A new session takes ``slot`` and waits for its place; no tier's busy sum changed since ``can`` was taken."""
+        first = {"turn": 1, "gap": self.gap_prior, "tokens": s.event.tokens}
+        self._write_flags(m, slot, Residency.ABSENT, busy=1)
+        m.d.comb += [self.facts_enable.eq(1), *(self.facts[name].eq(value) for name, value in first.items())]
+        m.d.sync += [s.slot.eq(slot), s.residency.eq(Residency.ABSENT)]
+        m.d.sync += [s.facts[name].eq(value) for name, value in first.items()]
+        m.next = "PLACE"
 
     def _fit_states(self, m, s):
         """ARRIVE, and FIT for whoever needs room for ``event.tokens``."""
@@ -459,7 +462,6 @@ class Engine(wiring.Component):
         lowest, highest = scan.lowest, scan.highest
         promoted_tokens = Signal(TOKEN_BITS)
         demoted_tokens = Signal(TOKEN_BITS)
-        demoted_completed = Signal()
         swaps = Signal()
         moves_left = Signal(range(MAX_MOVES))
         moved = Signal()
@@ -477,7 +479,7 @@ class Engine(wiring.Component):
         with m.State("TIDE_SCAN"):
             m.d.comb += [scan.start.eq(1), scan.tiers.eq(SRAM_ONLY)]
             m.next = "TIDE_PROMOTED"
-        with m.State("TIDE_PROMOTED"), m.If(scan.done & s.divider.done):
+        with m.State("TIDE_PROMOTED"), m.If(scan.done):
             m.d.comb += self.read_slot.eq(lowest.slot)
             m.d.sync += promoted_tokens.eq(self.row.facts.tokens)
             with m.If(lowest.valid):
@@ -488,13 +490,20 @@ class Engine(wiring.Component):
             m.d.comb += [self.read_slot.eq(highest.slot), s.sram.arriving.eq(promoted_tokens)]
             m.d.sync += [
                 demoted_tokens.eq(self.row.facts.tokens),
-                demoted_completed.eq(self.row.flags.completed),
                 tide.room.eq(s.sram.fits),
                 tide.colder.eq(lowest.key < highest.key),
                 tide.pays_promotion.eq(spent + promoted_tokens <= budget),
                 tide.demotable.eq(highest.valid),
             ]
-            m.next = "TIDE_CHECK"
+            # A completed session in the way leaves for nothing: the budget need not be known.
+            leaves = highest.valid & is_completed(highest.key) & ~self.swap_completed & ~s.sram.fits
+            with m.If(leaves):
+                self._evict(m, s, highest.slot)
+                with m.If(self.answer.ready):
+                    m.d.comb += self.counted.evictions_tide.eq(1)
+                    m.next = "TIDE_SCAN"
+            with m.Elif(s.divider.done):
+                m.next = "TIDE_CHECK"
         with m.State("TIDE_CHECK"):
             m.d.comb += [
                 s.sram.arriving.eq(promoted_tokens),
@@ -503,20 +512,16 @@ class Engine(wiring.Component):
                 s.hbm.leaving.eq(promoted_tokens),
             ]
             m.d.sync += [
-                tide.completed.eq(demoted_completed & ~self.swap_completed),
                 tide.pays_swap.eq(spent + promoted_tokens + demoted_tokens <= budget),
                 tide.holds.eq(s.sram.fits & s.hbm.fits),
             ]
             m.next = "TIDE_ACT"
         with m.State("TIDE_ACT"):
-            m.d.sync += [swaps.eq(tide.action == TideAction.SWAP), s.cause.eq(Cause.TIDE)]
-            with m.Switch(tide.action):
-                with m.Case(TideAction.EVICT):
-                    m.next = "EVICT"
-                with m.Case(TideAction.PROMOTE, TideAction.SWAP):
-                    m.next = "MIGRATE"
-                with m.Default():
-                    m.next = "OUTCOME"
+            m.d.sync += swaps.eq(tide.action == TideAction.SWAP)
+            with m.If(tide.action == TideAction.STOP):
+                m.next = "OUTCOME"
+            with m.Else():
+                m.next = "MIGRATE"
         with m.State("MIGRATE"):
             self._say(
                 m,
@@ -545,7 +550,7 @@ class Engine(wiring.Component):
                 with m.Else():
                     self._next_move(m, moves_left)
         with m.State("DEMOTE"):
-            self._write_flags(m, highest.slot, Residency.HBM, completed=demoted_completed)
+            self._write_flags(m, highest.slot, Residency.HBM, completed=is_completed(highest.key))
             self._count_in(m, s, Residency.HBM, demoted_tokens)
             self._count_out(m, s, Residency.SRAM, demoted_tokens)
             m.d.comb += [s.last_moves.add.eq(1), s.last_moves.slot.eq(highest.slot)]
@@ -560,28 +565,29 @@ class Engine(wiring.Component):
             m.next = "TIDE_SCAN"
 
     def _evict_state(self, m, s):
-        """A paused resident leaves for any of the four causes."""
         with m.State("EVICT"):
             victim = Signal(range(self.p.sessions))
-            m.d.comb += [
-                victim.eq(Mux(s.cause == Cause.DMA, s.last_moves.lowest, self.scan.highest.slot)),
-                self.read_slot.eq(victim),
-            ]
-            self._say(m, EVICT, AnswerKind.EVICT, slot=victim)
-            with m.If(self.answer.ready):
-                self._write_flags(m, victim, Residency.ABSENT, completed=self.row.flags.completed)
-                self._count_out(m, s, self.row.flags.residency, self.row.facts.tokens)
-                m.d.comb += [s.last_moves.remove.eq(1), s.last_moves.slot.eq(victim)]
-                with m.Switch(s.cause):
-                    for cause, counter, state in (
-                        (Cause.FIT, self.counted.evictions_fit, "PLACE"),
-                        (Cause.SLOT, self.counted.evictions_slot, "ARRIVE"),
-                        (Cause.TIDE, self.counted.evictions_tide, "TIDE_SCAN"),
-                        (Cause.DMA, self.counted.evictions_dma, "DMA_DONE"),
-                    ):
-                        with m.Case(cause):
-                            m.d.comb += counter.eq(1)
-                            m.next = state
+            m.d.comb += victim.eq(Mux(s.cause == Cause.DMA, s.last_moves.lowest, self.scan.highest.slot))
+            self._evict(m, s, victim)
+            with m.If(self.answer.ready), m.Switch(s.cause):
+                with m.Case(Cause.FIT):
+                    m.d.comb += self.counted.evictions_fit.eq(1)
+                    m.next = "PLACE"
+                with m.Case(Cause.SLOT):
+                    m.d.comb += self.counted.evictions_slot.eq(1)
+                    self._enter(m, s, victim)
+                with m.Case(Cause.DMA):
+                    m.d.comb += self.counted.evictions_dma.eq(1)
+                    m.next = "DMA_DONE"
+
+    def _evict(self, m, s, victim):
+        """A paused resident becomes absent in the cycle in which its answer is taken."""
+        m.d.comb += self.read_slot.eq(victim)
+        self._say(m, EVICT, AnswerKind.EVICT, slot=victim)
+        with m.If(self.answer.ready):
+            self._write_flags(m, victim, Residency.ABSENT, completed=self.row.flags.completed)
+            self._count_out(m, s, self.row.flags.residency, self.row.facts.tokens)
+            m.d.comb += [s.last_moves.remove.eq(1), s.last_moves.slot.eq(victim)]
 
     def _answer_states(self, m, s):
         """The last answer of an event."""

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from unison.hdl.divider import PipelinedDivider
 
-__all__ = ["ScorerSignature", "PipelinedScorer"]
+__all__ = ["ScorerSignature", "PipelinedScorer", "score_key", "is_completed"]
 
 
 class ScorerSignature(wiring.Signature):
@@ -85,3 +85,8 @@ class PipelinedScorer(wiring.Component):
 def score_key(score, completed):
     """What the ranking compares: a completed session is above every live one (its score is all ones)."""
     return Cat(score, completed)
+
+
+def is_completed(key):
+    """The completed flag of a ``score_key``."""
+    return key[-1]

@@ -89,9 +89,9 @@ class SessionTable(wiring.Component):
         ]
         lowest_set(m, free, self.lowest_free)
 
-        m.submodules.facts = facts = memory.Memory(shape=facts_layout(p), depth=p.sessions, init=[])
+        m.submodules.facts_column = facts = memory.Memory(shape=facts_layout(p), depth=p.sessions, init=[])
         facts_write, facts_read = facts.write_port(), facts.read_port(domain="comb")
-        m.submodules.scores = scores = memory.Memory(shape=p.live_score_bits, depth=p.sessions, init=[])
+        m.submodules.score_column = scores = memory.Memory(shape=p.live_score_bits, depth=p.sessions, init=[])
         score_write, score_read = scores.write_port(), scores.read_port(domain="comb")
         m.d.comb += [
             facts_write.addr.eq(self.write_slot),

@@ -15,12 +15,11 @@ class TideAction(enum.Enum, shape=2):
 
     STOP = 0
     PROMOTE = 1
-    EVICT = 2
-    SWAP = 3
+    SWAP = 2
 
 
 class TideRule(wiring.Component):
-    """Decides one step from the two extremes of a pass. Combinational.
+    """Decides one step from the two extremes of a pass, no completed session among them that must leave. Combinational.
 
     Members
     -------
@@ -28,8 +27,6 @@ class TideRule(wiring.Component):
         SRAM has room for p* as it is.
     demotable : In(1)
         There is a d*.
-    completed : In(1)
-        d* is completed, and completed sessions leave rather than be swapped.
     colder : In(1)
         score(p*) < score(d*).
     pays_promotion, pays_swap : In(1)
@@ -44,7 +41,6 @@ class TideRule(wiring.Component):
             {
                 "room": In(1),
                 "demotable": In(1),
-                "completed": In(1),
                 "colder": In(1),
                 "pays_promotion": In(1),
                 "pays_swap": In(1),
@@ -59,8 +55,6 @@ class TideRule(wiring.Component):
         m.d.comb += swaps.eq(self.demotable & self.colder & self.pays_swap & self.holds)
         with m.If(self.room), m.If(self.pays_promotion):
             m.d.comb += self.action.eq(TideAction.PROMOTE)
-        with m.Elif(self.demotable & self.completed):
-            m.d.comb += self.action.eq(TideAction.EVICT)
         with m.Elif(swaps):
             m.d.comb += self.action.eq(TideAction.SWAP)
         return m

@@ -32,6 +32,10 @@ class Unison(wiring.Component):
     """
 
     def __init__(self, p):
+        if p.gap_bits > 32:
+            raise ValueError(f"gap_bits={p.gap_bits!r} is for the model only: an event carries 32 bits of a gap")
+        if p.penalty >= 1 << 32:
+            raise ValueError(f"penalty={p.penalty!r} is for the model only: its register has 32 bits")
         self.p = p
         # An integrator connects plain names: ``paddr``, not ``apb__paddr``.
         super().__init__({**ApbSignature().flip().members, "irq": Out(1)})
@@ -58,7 +62,7 @@ class Core(wiring.Component):
     access : In(AccessSignature())
     irq : Out(1)
     hold : Out(1)
-        No access may begin: the tables are being cleared.
+        No access may begin: the tables, or the counters, are being cleared.
     reset_request : Out(1)
         Software asks for a reset of the core.
     """
@@ -89,7 +93,8 @@ class Core(wiring.Component):
         m.d.comb += [
             self.irq.eq(csr.irq),
             self.reset_request.eq(csr.control_reset),
-            self.hold.eq(hazard.clearing | csr.control_reset),
+            # An access sees what CONTROL asked for before it, which takes a cycle.
+            self.hold.eq(hazard.clearing | csr.control_reset | csr.control_clear_counters),
         ]
         self._connect_table(m, table, scan, engine)
         self._connect_configuration(m, csr, engine)
@@ -172,7 +177,7 @@ class Core(wiring.Component):
             csr.status_answer_full.eq(~answer_fifo.put.ready),
             csr.status_answer_level.eq(answer_fifo.level),
         ]
-        with m.If(csr.answer0_query):
+        with m.If(csr.answer0_query & ~access.write):
             m.d.sync += [shown.eq(answer_fifo.get.valid), second_word.eq(head[32:])]
 
     def _connect_hazards(self, m, csr, hazard, scan, engine):

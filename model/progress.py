@@ -39,7 +39,7 @@ class Progress:
     def _show(self, now, end):
         rate = self.done / max(now - self.begin, 1e-9)
         text = f"{self.label}: {self.done:,} {self.unit}, {rate:,.0f}/s"
-        if self.total and self.done < self.total:
+        if self.total and 0 < self.done < self.total:
             share = self.done / self.total
             bar = f"[{'#' * int(20 * share):20}] " if self.interactive else ""
             text = f"{bar}{text}, {share:.0%}, {(self.total - self.done) / max(rate, 1e-9):,.0f} s left"
