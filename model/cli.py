@@ -6,6 +6,8 @@ import sys
 from fractions import Fraction
 
 from unison import __version__
+from unison.model.convert import FORMATS, convert
+from unison.model.convert.export import EXPORTS
 from unison.model.generate import CHECKED, FAMILIES, fit, generate, measure, open_trace, read_family, write_family
 from unison.model.hazard import hazard_table, read_hazard_file, write_hazard_file
 from unison.model.load import ENVELOPES, default_load, footprints, record
@@ -134,6 +136,20 @@ def _check(args):
     print(f"mean footprint at {how}: {float(busy):,.0f} tokens busy, {float(paused):,.0f} paused")
 
 
+def _convert(args):
+    trace, dropped = convert(args.format, args.source)
+    write_trace(args.output, trace)
+    for reason, number in dropped.items():
+        print(f"unison: dropped {number:,} x {reason}", file=sys.stderr)
+    print(f"{args.output}: {len(trace.sessions):,} sessions, {len(trace.turns):,} turns")
+
+
+def _export(args):
+    trace = open_trace(args.trace)
+    EXPORTS[args.format](args.output, trace)
+    print(f"{args.output}: {len(trace.turns):,} accesses to {len(trace.sessions):,} sessions")
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="unison", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
@@ -202,6 +218,16 @@ def _parser():
     sub.add_argument("--gap-prior", type=int, metavar="US", help="gap of a new session (default: the trace's mean)")
     sub.add_argument("--max-events", type=int, metavar="K", help="stop after K events")
     sub.add_argument("--seed", type=int, default=0, help="order of the sessions, random starts (default 0)")
+
+    sub = command(_convert, "convert", "make a trace of logs and trajectories of other tools")
+    sub.add_argument("format", choices=("auto", *FORMATS), metavar="FORMAT", help=f"auto, {', '.join(FORMATS)}")
+    sub.add_argument("source", nargs="+", metavar="SOURCE", help="a file, or a folder searched for the format's files")
+    add_output(sub, "the trace")
+
+    sub = command(_export, "export", "write a trace for simulators of caches, one record a turn")
+    sub.add_argument("format", choices=tuple(EXPORTS), metavar="FORMAT", help=" or ".join(EXPORTS))
+    sub.add_argument("trace", metavar="TRACE", help=_TRACE_HELP)
+    sub.add_argument("-o", "--output", required=True, metavar="FILE", help="the records")
 
     sub = command(_check, "check", "validate a trace file and print a summary")
     sub.add_argument("trace", metavar="TRACE", help="a trace file")
