@@ -120,9 +120,10 @@ class LinearScan(wiring.Component):
         )
         fetched = Signal(kind)
         m.d.comb += paused.eq(self.reading & ~flags.busy)
+        # The scorer's operands stand still for slots without a live score: nothing toggles behind them.
+        with m.If(paused & (flags.residency != Residency.FREE) & ~flags.completed):
+            m.d.sync += [self.scorer.gap.eq(self.row.facts.gap), self.scorer.hazard.eq(self.hazard)]
         m.d.sync += [
-            self.scorer.gap.eq(self.row.facts.gap),
-            self.scorer.hazard.eq(self.hazard),
             fetched.slot.eq(self.slot),
             fetched.ends.eq(self.reading & ends_here),
             fetched.absent.eq(paused & (flags.residency == Residency.ABSENT)),
