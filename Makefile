@@ -9,6 +9,8 @@ CAPACITY ?=
 COMPLETION ?=
 SEED ?=
 EVENTS ?=
+FROM ?=
+TO ?=
 
 # The simulators call make themselves: what is set for this call must not reach their makefiles.
 unexport MAKEFLAGS MFLAGS
@@ -21,13 +23,13 @@ replay := --simulator $(SIM) $(load) $(if $(CONCURRENCY),--concurrency $(CONCURR
 trace := $(if $(TRACE),--trace "$(TRACE)")
 
 .DEFAULT_GOAL := help
-.PHONY: help sim sim-all fuzz wave verilog test lint registers mutants clean distclean
+.PHONY: help sim sim-all fuzz wave pictures verilog test lint registers mutants clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target text; do \
 	    printf '  make %-10s %s\n' "$$target" "$$text"; done
-	@printf '\nVariables: TRACE=file SIM=verilator|icarus N=slots CONCURRENCY=sessions CAPACITY=envelope|SRAM,HBM\n'
-	@printf '  COMPLETION=explicit|silent SEED=number EVENTS=number UNISON_TRACES=folder PYTHON=interpreter\n'
+	@printf '\nVariables: TRACE=file SIM=verilator|icarus N=slots CONCURRENCY=sessions CAPACITY=envelope|SRAM:HBM\n'
+	@printf '  COMPLETION=explicit|silent SEED=number EVENTS=number FROM=event TO=event UNISON_TRACES=folder PYTHON=interpreter\n'
 
 sim: ## Replay a trace on the RTL and compare every decision with the golden model
 	@$(ready) $(SIM)
@@ -43,7 +45,11 @@ fuzz: ## Random and illegal events on the RTL and the golden model
 
 wave: ## Waves of a window of a trace (FST), with a saved view for GTKWave
 	@$(ready) $(SIM)
-	@$(venv)/python -m unison.sim wave $(trace) $(replay)
+	@$(venv)/python -m unison.sim wave $(trace) $(replay) $(if $(FROM),--from $(FROM)) $(if $(TO),--to $(TO))
+
+pictures: ## The pictures of waves in docs/, by GTKWave on a virtual display
+	@$(ready) verilator
+	@$(venv)/python tools/wave_pictures.py
 
 verilog: ## The RTL as one plain Verilog file, build/unison.v
 	@$(ready)

@@ -60,7 +60,8 @@ def _parser():
         sub.add_argument("--sessions", type=int, help="N, session slots (default 64; fuzz: several)")
         sub.add_argument("--seed", type=int, default=0, help="of stalls, and of the load or the random events")
         sub.add_argument("--no-stalls", action="store_true", help="feed and read as fast as the bus can")
-        sub.add_argument("--report", type=Path, default=runner.BUILD_ROOT / "report.json", help="default %(default)s")
+        report = runner.BUILD_ROOT / ("report.json" if name == "sim" else f"{name}.json")
+        sub.add_argument("--report", type=Path, default=report, help="default %(default)s")
         return sub
 
     def load_options(sub):
@@ -80,7 +81,9 @@ def _parser():
         load_options(sub)
 
     trace_options(command("sim", _sim, "replay a trace on RTL and golden model"))
-    trace_options(command("wave", _wave, "write the waves of a window, by default around an EVICT and a MIGRATE"))
+    wave = command("wave", _wave, "write the waves of a window, by default around an EVICT and a MIGRATE")
+    wave.add_argument("--stalls", action="store_true", help="stall at random, as a run did (default: event by event)")
+    trace_options(wave)
     everything = command("all", _all, "replay every trace of UNISON_TRACES, with explicit and silent completion")
     everything.add_argument("--completion", choices=COMPLETIONS, help="only this one")
     load_options(everything)
@@ -101,8 +104,8 @@ def _trace_file(name):
     return trace, path
 
 
-def _prepare(options, name, completion, simulator, events):
-    """Records the stream of a trace and returns its ``Run``."""
+def _prepare(options, name, completion, simulator, events, *, stalls):
+    """Records the stream of a trace and returns its ``Run``, the stream and the number of its events."""
     p = N64 if options.sessions is None else N64.replace(sessions=options.sessions)
     trace, _ = _trace_file(name)
     load = default_load(trace, concurrency=options.concurrency, completion=completion, seed=options.seed)
@@ -111,18 +114,18 @@ def _prepare(options, name, completion, simulator, events):
             trace, p, load=load, capacity=options.capacity, max_events=events, progress=progress.advance
         )
     count = len(recording.stream.events)
-    label = f"{trace.name}-{completion}-{simulator}-n{p.sessions}"
+    label = f"{trace.name}-{completion}-{simulator}-n{p.sessions}{'-stalls' if stalls else ''}"
     arguments = ["--trace", str(name), "--simulator", simulator, "--completion", completion]
     arguments += ["--capacity", options.capacity, "--sessions", str(p.sessions), "--seed", str(options.seed)]
     arguments += ["--concurrency", str(options.concurrency)] if options.concurrency is not None else []
     arguments += ["--events", str(events)] if events is not None else []
-    arguments += ["--no-stalls"] if options.no_stalls else []
+    arguments += ["--stalls"] if stalls else ["--no-stalls"]
     run = Run(
         name=label,
         p=p,
         simulator=simulator,
         module="unison.sim.tb_replay",
-        job={"seed": options.seed, "stalls": not options.no_stalls, "check_unknowns": simulator == "icarus"},
+        job={"seed": options.seed, "stalls": stalls, "check_unknowns": simulator == "icarus"},
         replay_command=f"python -m unison.sim wave {' '.join(arguments)} --from {{first}} --to {{last}}",
         report={
             "completion": completion,
@@ -130,6 +133,7 @@ def _prepare(options, name, completion, simulator, events):
             "capacity_tokens": [recording.stream.config.capacity_sram, recording.stream.config.capacity_hbm],
             "load": asdict(load) | {"scale": str(load.scale)},
             "seed": options.seed,
+            "stalls": stalls,
         },
     )
     run.directory.mkdir(parents=True, exist_ok=True)
@@ -163,9 +167,19 @@ def _finish(options, runs, results, params):
 def _sim(options):
     if options.first is not None or options.last is not None:
         return _wave(options)
-    run, _, count = _prepare(options, options.trace, options.completion, options.simulator, options.events)
-    results = execute_all([run], f"{run.simulator}, {run.report['trace']}", count)
-    return _finish(options, [run], results, run.p)
+    # Without stalls the cycles are those of the engine; with them both FIFOs fill and drain in every way.
+    if options.simulator == "icarus":
+        kinds = [not options.no_stalls]
+    else:
+        kinds = [False] if options.no_stalls else [False, True]
+    prepared = [
+        _prepare(options, options.trace, options.completion, options.simulator, options.events, stalls=stalls)
+        for stalls in kinds
+    ]
+    runs = [run for run, _, _ in prepared]
+    label = f"{options.simulator}, {runs[0].report['trace']}"
+    results = execute_all(runs, label, sum(count for _, _, count in prepared))
+    return _finish(options, runs, results, runs[0].p)
 
 
 def _all(options):
@@ -176,12 +190,12 @@ def _all(options):
     total = 0
     for path in paths.values():
         for completion in [options.completion] if options.completion else COMPLETIONS:
-            run, _, count = _prepare(options, path, completion, options.simulator, options.events)
+            run, _, count = _prepare(options, path, completion, options.simulator, options.events, stalls=False)
             runs.append(run)
             total += count
         if options.simulator == "verilator":
             events = min(options.events or ICARUS_EVENTS, ICARUS_EVENTS)
-            run, _, count = _prepare(options, path, options.completion or "explicit", "icarus", events)
+            run, _, count = _prepare(options, path, options.completion or "explicit", "icarus", events, stalls=True)
             runs.append(run)
             total += count
     results = execute_all(runs, "all traces", total)
@@ -238,14 +252,19 @@ def _fuzz_run(options, p, part, events):
         },
         replay_command=f"python -m unison.sim fuzz --simulator {options.simulator} --sessions {p.sessions} "
         f"--seed {options.seed}{stalls} --run {{run}}",
-        report={"trace": "random", "seed": options.seed},
+        report={"trace": "random", "seed": options.seed, "stalls": not options.no_stalls},
     )
 
 
 def _wave(options):
     if options.simulator != "verilator":
         raise ValueError(f"waves of a window are written by verilator, not by {options.simulator!r}")
-    run, stream, _ = _prepare(options, options.trace, options.completion, options.simulator, options.events)
+    stalls = getattr(options, "stalls", False)
+    run, stream, _ = _prepare(
+        options, options.trace, options.completion, options.simulator, options.events, stalls=stalls
+    )
+    # One event at a time, unless it is asked for otherwise: then a window holds just what its events do.
+    run.job["lockstep"] = not stalls and not options.no_stalls
     if options.first is None and options.last is None:
         windows = first_windows(stream)
     else:
@@ -254,7 +273,7 @@ def _wave(options):
         if not 0 <= first < last:
             raise ValueError(f"the window from event {first} to {last} is empty")
         windows = [[first, last]]
-    # What follows the windows is of no interest; the stalls up to there are those of the whole run.
+    # What follows the windows is of no interest.
     run.job |= {"windows": windows, "stop_after": windows[-1][1]}
     waves = Path("build/wave").resolve() / f"{run.report['trace']}.fst"
     waves.parent.mkdir(parents=True, exist_ok=True)

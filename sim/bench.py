@@ -150,14 +150,17 @@ class Driver:
     * lazy: waits between events.
     * polling: reads the answer FIFO without looking at the interrupt.
 
+    Without ``rng`` it is steady, or with ``lockstep`` takes one event at a time.
+
     ``board`` is told of everything: ``pushed``, ``refused`` and ``answered`` of ``scoreboard.Scoreboard``.
     """
 
-    def __init__(self, bench, board, rng=None):
+    def __init__(self, bench, board, rng=None, *, lockstep=False):
         self.bench = bench
         self.board = board
         self.rng = random.Random(0) if rng is None else rng
         self._stalls = rng is not None
+        self._lone_kind = "lockstep" if lockstep else "steady"
         self._operand = None
         self._waiting = None
         self._source = iter(())
@@ -173,7 +176,7 @@ class Driver:
         self._source = iter(events)
         self._draw()
         while self._waiting is not None or self.board.outstanding:
-            kind = self.rng.choice(PHASES) if self._stalls and self._waiting is not None else "steady"
+            kind = self.rng.choice(PHASES) if self._stalls and self._waiting is not None else self._lone_kind
             length = self.rng.randint(4, 40) if self._stalls else 1 << 62
             await getattr(self, f"_{kind}")(length)
 
@@ -185,6 +188,13 @@ class Driver:
         self._waiting = next(self._source, None)
 
     async def _push(self):
+        """Writes the waiting event and draws the next one; whether the FIFO took it."""
+        taken = await self._write()
+        if taken:
+            self._draw()
+        return taken
+
+    async def _write(self):
         """Writes the waiting event; whether the FIFO took it."""
         bench, (word0, operand) = self.bench, self._waiting
         if operand != self._operand:
@@ -196,7 +206,6 @@ class Driver:
             self.board.refused(word0, result.cycle)
             return False
         self.board.pushed(word0, operand, result.cycle)
-        self._draw()
         return True
 
     async def _take(self):
@@ -255,12 +264,18 @@ class Driver:
 
     async def _lockstep(self, length):
         for _ in range(length // 4):
-            while self.board.outstanding:
-                await self._answer_waits()
-                await self._take()
+            await self._take_all()
             if self._waiting is None:
                 return
-            await self._push()
+            await self._write()
+            # The next event is drawn, which may switch the waves, when all is over with this one.
+            await self._take_all()
+            self._draw()
+
+    async def _take_all(self):
+        while self.board.outstanding:
+            await self._answer_waits()
+            await self._take()
 
     async def _lazy(self, length):
         for _ in range(length // 8):

@@ -51,7 +51,8 @@ def result_of(board, mismatch=None):
 async def replay(dut, stream, job, *, engine=None, board_class=Scoreboard):
     """Replays ``stream``; returns ``result_of`` it with ``cycles`` and ``wall_s``.
 
-    ``job`` may hold ``stalls`` (bool, seeded by ``seed``), ``check_every``, ``stop_after`` (a number of events; the run
+    ``job`` may hold ``stalls`` (bool, seeded by ``seed``), ``lockstep`` (bool, where there are no stalls),
+    ``check_every``, ``stop_after`` (a number of events; the run
     ends at the check that follows), ``windows`` (pairs of event numbers between which waves are written), ``identify``
     (bool: the instance must be the stream's), ``check_unknowns`` (bool: no signal may be X after reset) and
     ``progress`` (a file that is told how many events are done).
@@ -70,7 +71,7 @@ async def replay(dut, stream, job, *, engine=None, board_class=Scoreboard):
     engine = Engine(p, config=stream.config, hazards=stream.hazards) if engine is None else engine
     board = board_class(bench, engine)
     rng = random.Random(job.get("seed", 0))
-    driver = Driver(bench, board, rng if job.get("stalls", True) else None)
+    driver = Driver(bench, board, rng if job.get("stalls", True) else None, lockstep=job.get("lockstep", False))
     events = stream.events
     every = job.get("check_every", CHECK_EVERY)
     progress = Path(job["progress"]) if "progress" in job else None

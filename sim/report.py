@@ -63,7 +63,7 @@ def write_report(path, params, runs):
 
 def print_table(runs):
     """One line a run."""
-    head = ["trace", "completion", "simulator", "N", "events", "decisions", "EVICT", "MIGRATE", "mismatches"]
+    head = ["trace", "completion", "simulator", "host", "N", "events", "decisions", "EVICT", "MIGRATE", "mismatches"]
     head += ["scan", "mean", "p50", "p99", "max", "events/s"]
     rows = [head]
     for run in runs:
@@ -73,6 +73,7 @@ def print_table(runs):
                 run["trace"],
                 run.get("completion", "-"),
                 run["simulator"],
+                "stalls" if run.get("stalls") else "prompt",
                 run["n"],
                 f"{run['events']:,}",
                 f"{run['decisions']:,}",
@@ -87,7 +88,7 @@ def print_table(runs):
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(head))]
     for row in rows:
         cells = [
-            f"{cell!s:>{width}}" if column > 2 else f"{cell!s:<{width}}"
+            f"{cell!s:>{width}}" if column > 3 else f"{cell!s:<{width}}"
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())

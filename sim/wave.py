@@ -7,10 +7,23 @@ from unison.hdl.tide import TideAction
 from unison.model.engine import Engine
 from unison.sim.probe import engine_states
 
-__all__ = ["first_windows", "view_signals", "write_view"]
+__all__ = ["first_events", "first_windows", "view_signals", "write_view"]
 
 #: Events before and after the one that is to be seen.
 BEFORE, AFTER = 2, 2
+
+
+def first_events(stream):
+    """The numbers of the first events that answer EVICT and MIGRATE, by kind; a kind that never comes is left out."""
+    engine = Engine(stream.params, config=stream.config, hazards=stream.hazards)
+    found = {}
+    for number, event in enumerate(stream.events):
+        for answer in engine.step(*event).answers:
+            if answer.kind in (AnswerKind.EVICT, AnswerKind.MIGRATE):
+                found.setdefault(answer.kind, number)
+        if len(found) == 2:
+            break
+    return found
 
 
 def first_windows(stream):
@@ -21,18 +34,10 @@ def first_windows(stream):
     ValueError
         If the stream has neither.
     """
-    engine = Engine(stream.params, config=stream.config, hazards=stream.hazards)
-    wanted = {AnswerKind.EVICT, AnswerKind.MIGRATE}
-    windows = []
-    for number, event in enumerate(stream.events):
-        kinds = wanted & {answer.kind for answer in engine.step(*event).answers}
-        if kinds:
-            wanted -= kinds
-            windows.append([max(0, number - BEFORE), number + 1 + AFTER])
-        if not wanted:
-            break
-    if not windows:
+    numbers = sorted(first_events(stream).values())
+    if not numbers:
         raise ValueError("nothing is evicted or moved in this stream: give a window with --from and --to")
+    windows = [[max(0, number - BEFORE), number + 1 + AFTER] for number in numbers]
     merged = windows[:1]
     for first, last in windows[1:]:
         if first <= merged[-1][1]:
