@@ -181,7 +181,7 @@ class Driver:
             await getattr(self, f"_{kind}")(length)
 
     def forget_operand(self):
-        """To be called after a reset: EVENT1 is 0 again."""
+        """To be called after EVENT1 was changed by another than the driver, a reset included."""
         self._operand = None
 
     def _draw(self):

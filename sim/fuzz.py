@@ -235,6 +235,8 @@ async def _run(bench, board, rng, job):
         left -= part
         await board.check(readback={rng.randrange(p.sessions)})
         shadow = await _change(bench, board, fuzzer, shadow)
+        # The change may have written EVENT1 itself.
+        driver.forget_operand()
     await _traffic(bench, board, fuzzer)
     if rng.random() < 0.5:
         await bench.reset(rng.randint(1, 3))

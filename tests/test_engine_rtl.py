@@ -371,7 +371,7 @@ def test_tide_at_its_limits(steps, counted):
 
 
 def room_of_everybody(p, reason):
-    """A configuration, events, and a last event that needs the room of all other sessions; the searches of that event."""
+    """A configuration, events, and a last one that needs the room of all other sessions; the searches of the last."""
     others, size = range(1, p.sessions), 10
     room = len(others) * size
     config = Config(capacity_sram=room, numerator=0)

@@ -1,6 +1,7 @@
 """Draws docs/wave_eviction.png and docs/wave_migration.png: what GTKWave shows of one event of each kind.
 
-``make pictures``. Runs GTKWave on a virtual display; needs the Debian packages gtkwave and xvfb.
+``make pictures``, from the root of the project. Runs GTKWave on a virtual display; needs the Debian packages gtkwave
+and xvfb.
 """
 
 import shutil
@@ -16,7 +17,6 @@ from unison.params import N64
 from unison.sim.__main__ import main as simulate
 from unison.sim.wave import first_events
 
-ROOT = Path(__file__).resolve().parent.parent
 TRACE = "gaia"
 PICTURES = {AnswerKind.EVICT: "wave_eviction.png", AnswerKind.MIGRATE: "wave_migration.png"}
 SIZE = (1500, 1380)
@@ -43,14 +43,14 @@ def draw(view, picture):
 def main():
     missing = [program for program in ("gtkwave", "xvfb-run") if not shutil.which(program)]
     if missing:
-        print(f"wave_pictures: {' and '.join(missing)} not found: apt-get install gtkwave xvfb", file=sys.stderr)
+        print(f"pictures: {' and '.join(missing)} not found: apt-get install gtkwave xvfb", file=sys.stderr)
         return 2
     trace = open_trace(TRACE)
     stream = record(trace, N64, load=default_load(trace)).stream
     for kind, number in first_events(stream).items():
         if simulate(["wave", "--trace", TRACE, "--from", str(number), "--to", str(number + 1)]):
             return 1
-        draw(ROOT / "build" / "wave" / f"{trace.name}.gtkw", ROOT / "docs" / PICTURES[kind])
+        draw(Path("build/wave", f"{trace.name}.gtkw").resolve(), Path("docs", PICTURES[kind]).resolve())
     return 0
 
 
