@@ -23,11 +23,11 @@ replay := --simulator $(SIM) $(load) $(if $(CONCURRENCY),--concurrency $(CONCURR
 trace := $(if $(TRACE),--trace "$(TRACE)")
 
 .DEFAULT_GOAL := help
-.PHONY: help sim sim-all fuzz wave pictures verilog test lint registers mutants clean distclean
+.PHONY: help sim sim-all fuzz wave pictures verilog synth report report-test test lint eval paper registers mutants clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target text; do \
-	    printf '  make %-10s %s\n' "$$target" "$$text"; done
+	    printf '  make %-11s %s\n' "$$target" "$$text"; done
 	@printf '\nVariables: TRACE=file SIM=verilator|icarus N=slots CONCURRENCY=sessions CAPACITY=envelope|SRAM:HBM\n'
 	@printf '  COMPLETION=explicit|silent SEED=number EVENTS=number FROM=event TO=event UNISON_TRACES=folder PYTHON=interpreter\n'
 
@@ -49,20 +49,40 @@ wave: ## Waves of a window of a trace (FST), with a saved view for GTKWave
 
 pictures: ## The pictures of waves in docs/, by GTKWave on a virtual display
 	@$(ready) verilator
-	@$(venv)/python tools/wave_pictures.py
+	@$(venv)/python -m unison.sim.pictures
 
 verilog: ## The RTL as one plain Verilog file, build/unison.v
 	@$(ready)
 	@$(venv)/python -m unison.hdl.verilog $(if $(N),--sessions $(N)) -o build/unison.v
 
+synth: ## LUTs, flip-flops and DSPs of each block on a Xilinx 7-series FPGA, by Yosys
+	@$(ready) synth
+	@$(venv)/python synth/area.py $(if $(N),--sessions $(N))
+
+report: ## The page of the evaluation's results, build/eval/report.html
+	@$(ready)
+	@$(venv)/unison report
+
+report-test: ## The report in a headless browser (Debian's chromium and chromium-driver)
+	@$(ready) test browser
+	@$(venv)/pytest tests/test_report.py
+
 test: ## Lint and all tests
-	@$(ready) verilator icarus registers test
+	@$(ready) verilator icarus registers lab test
 	@$(venv)/ruff check --quiet .
-	@$(venv)/pytest --durations=10
+	@$(venv)/pytest --numprocesses auto --dist worksteal --durations=10
 
 lint: ## Lint alone
 	@$(ready) test
 	@$(venv)/ruff check .
+
+eval: ## Policy lab: six traces, six envelopes, all policies, completion told and not; build/eval/results.json
+	@$(ready) lab
+	@$(venv)/unison eval $(ARGS)
+
+paper: ## The paper's tables and figures on our traces, build/paper/*.json and *.csv
+	@$(ready) lab
+	@$(venv)/unison paper $(if $(ARGS),$(ARGS),all)
 
 registers: ## Register documents in build/registers, and the committed ones from them
 	@$(ready) registers

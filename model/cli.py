@@ -1,9 +1,11 @@
-"""The command ``unison``: traces, workload families, hazard tables and recorded event streams."""
+"""The command ``unison``: traces, workload families, hazard tables, recorded event streams and the policy lab."""
 
 import argparse
 import os
 import sys
 from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
 
 from unison import __version__
 from unison.model.convert import FORMATS, convert
@@ -12,6 +14,8 @@ from unison.model.generate import CHECKED, FAMILIES, fit, generate, measure, ope
 from unison.model.hazard import hazard_table, read_hazard_file, write_hazard_file
 from unison.model.load import ENVELOPES, default_load, footprints, record
 from unison.model.progress import Progress
+from unison.model.provenance import modules_digest
+from unison.model.report import write_report
 from unison.model.stream import write_stream
 from unison.model.trace import read_trace, write_trace
 from unison.params import Params
@@ -150,6 +154,76 @@ def _export(args):
     print(f"{args.output}: {len(trace.turns):,} accesses to {len(trace.sessions):,} sessions")
 
 
+def _report(args):
+    page, *tables = write_report(args.output, args.results, args.paper)
+    print(f"{page}: beside it {', '.join(path.name for path in tables)}")
+
+
+def _in_lab(name, module="unison.model.lab"):
+    """The command ``name`` of a module of the lab, which is imported, and compiled, only when it is called."""
+
+    def run(args):
+        # Compiled code on disk is not renewed for what its module imports; a folder for each state of the source is.
+        compiled = (
+            Path(args.cache).resolve()
+            / "numba"
+            / modules_digest("unison.model.simulator", "unison.model.policies")[:16]
+        )
+        if "NUMBA_CACHE_DIR" not in os.environ:
+            os.environ["NUMBA_CACHE_DIR"] = str(compiled)
+            if not compiled.exists():
+                print("unison: compiling the simulator and its policies, a minute or two, once", file=sys.stderr)
+        try:
+            function = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name != "numba":
+                raise
+            raise ValueError(f"{args.command} needs the package numba: pip install 'unison[lab]'") from None
+        from unison.model.evaluation import WorkerDied
+
+        try:
+            function(args)
+        except WorkerDied as error:
+            sys.exit(f"unison: error: {error}")
+
+    return run
+
+
+def _add_load(sub, completions=("explicit", "silent")):
+    """The options of a load."""
+    starts = sub.add_mutually_exclusive_group()
+    starts.add_argument("--concurrency", type=int, metavar="C", help="closed loop of C sessions (default 64, gaia* 20)")
+    starts.add_argument("--rate", type=float, metavar="R", help="Poisson starts, R sessions a second")
+    starts.add_argument(
+        "--recorded", action="store_true", help="starts as recorded (default for a trace without completions)"
+    )
+    sub.add_argument("--scale", type=_fraction, default=Fraction(1, 4), help="factor of service times (default 1/4)")
+    sub.add_argument(
+        "--completion",
+        choices=completions,
+        default=completions[0],
+        help=f"whether a session's end is told (default {completions[0]})",
+    )
+    sub.add_argument("--seed", type=int, default=0, help="order of the sessions, random starts (default 0)")
+
+
+def _add_workers(sub, dask=True):
+    """The options of who replays and where results are kept."""
+    workers = sub.add_mutually_exclusive_group()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers.add_argument("--workers", type=int, default=cores, metavar="K", help="processes (default: one a core)")
+    if dask:
+        workers.add_argument(
+            "--dask", metavar="ADDRESS", help="replay on the Dask cluster of this scheduler, tcp://HOST:PORT"
+        )
+    sub.add_argument(
+        "--cache",
+        default="build/eval",
+        metavar="FOLDER",
+        help="keeps every cell, so that the same is not computed twice (default build/eval)",
+    )
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="unison", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
@@ -157,7 +231,7 @@ def _parser():
 
     def command(function, name, text):
         sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        sub.set_defaults(function=function)
+        sub.set_defaults(function=function, command=name)
         return sub
 
     def add_output(sub, text):
@@ -195,19 +269,7 @@ def _parser():
         default="edge-tight",
         help=f"tokens as SRAM:HBM, or {', '.join(ENVELOPES)} (default edge-tight)",
     )
-    starts = sub.add_mutually_exclusive_group()
-    starts.add_argument("--concurrency", type=int, metavar="C", help="closed loop of C sessions (default 64, gaia* 20)")
-    starts.add_argument("--rate", type=float, metavar="R", help="Poisson starts, R sessions a second")
-    starts.add_argument(
-        "--recorded", action="store_true", help="starts as recorded (default for a trace without completions)"
-    )
-    sub.add_argument("--scale", type=_fraction, default=Fraction(1, 4), help="factor of service times (default 1/4)")
-    sub.add_argument(
-        "--completion",
-        choices=("explicit", "silent"),
-        default="explicit",
-        help="whether a session's end is told (default explicit)",
-    )
+    _add_load(sub)
     sub.add_argument(
         "--delta",
         choices=("average", "true"),
@@ -217,7 +279,56 @@ def _parser():
     sub.add_argument("--hazards", metavar="FILE", help="hazard table (default: the trace's own)")
     sub.add_argument("--gap-prior", type=int, metavar="US", help="gap of a new session (default: the trace's mean)")
     sub.add_argument("--max-events", type=int, metavar="K", help="stop after K events")
-    sub.add_argument("--seed", type=int, default=0, help="order of the sessions, random starts (default 0)")
+
+    envelopes = f"tokens as SRAM:HBM, or {', '.join(ENVELOPES)}"
+    sub = command(_in_lab("replay"), "replay", "replay a trace under one policy of the lab")
+    sub.add_argument("trace", metavar="TRACE", help=_TRACE_HELP)
+    sub.add_argument("--policy", required=True, metavar="NAME", help="a policy; a wrong name lists them")
+    sub.add_argument("--envelope", default="edge-tight", help=f"{envelopes} (default edge-tight)")
+    sub.add_argument("--slots", type=int, metavar="N", help="session slots (default 64)")
+    _add_load(sub)
+    sub.add_argument("--json", action="store_true", help="print the cell as in results.json")
+    _add_workers(sub)
+
+    sub = command(_in_lab("compare"), "compare", "compare policies on traces and say which one to use")
+    sub.add_argument("trace", metavar="TRACE", nargs="+", help=_TRACE_HELP)
+    sub.add_argument("--policies", default="all", metavar="A,B,...", help="default all; a wrong name lists them")
+    sub.add_argument("--envelopes", default="all", metavar="A,B,...", help=f"{envelopes} (default all of these)")
+    sub.add_argument("--slots", type=int, metavar="N", help="session slots (default 64)")
+    _add_load(sub, ("both", "explicit", "silent"))
+    sub.add_argument("--json", action="store_true", help="print cells as in results.json, and the verdicts")
+    _add_workers(sub)
+
+    sub = command(_in_lab("evaluation"), "eval", "compute the pre-registered grid of the lab")
+    sub.add_argument("-o", "--output", default="build/eval/results.json", metavar="FILE", help="default %(default)s")
+    sub.add_argument("--grid", metavar="FILE", help="another grid file, TOML")
+    sub.add_argument("--traces", metavar="A,B,...", help="of the grid (default all)")
+    sub.add_argument("--policies", metavar="A,B,...", help="default the grid's; a wrong name lists them")
+    sub.add_argument("--sensitivity", action="store_true", help="also other service times, seeds, costs and DMA rates")
+    _add_workers(sub)
+
+    sub = command(_in_lab("paper", "unison.model.paper.command"), "paper", "recompute the paper's tables and figures")
+    sub.add_argument("names", metavar="NAME", nargs="*", help="artefacts, or all; without one, they are listed")
+    sub.add_argument(
+        "--traces", metavar="TRACE", action="append", help=f"default those of the grid; may be repeated: {_TRACE_HELP}"
+    )
+    sub.add_argument("-o", "--output", default="build/paper", metavar="FOLDER", help="default %(default)s")
+    sub.add_argument(
+        "--results",
+        default="build/eval/results.json",
+        metavar="FILE",
+        help="the evaluation's cells, taken where they are what is needed (default %(default)s)",
+    )
+    _add_workers(sub, dask=False)
+
+    sub = command(_report, "report", "make a page to read, and CSV files, of the evaluation's results")
+    sub.add_argument(
+        "results", nargs="?", default="build/eval/results.json", metavar="RESULTS", help="default %(default)s"
+    )
+    sub.add_argument(
+        "--paper", default="build/paper", metavar="FOLDER", help="the paper's artefacts, if there (default %(default)s)"
+    )
+    sub.add_argument("-o", "--output", default="build/eval/report.html", metavar="FILE", help="default %(default)s")
 
     sub = command(_convert, "convert", "make a trace of logs and trajectories of other tools")
     sub.add_argument("format", choices=("auto", *FORMATS), metavar="FORMAT", help=f"auto, {', '.join(FORMATS)}")
