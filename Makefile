@@ -70,7 +70,7 @@ report-test: ## The report in a headless browser (Debian's chromium and chromium
 test: ## Lint and all tests
 	@$(ready) verilator icarus registers lab test
 	@$(venv)/ruff check --quiet .
-	@$(venv)/pytest --numprocesses auto --dist worksteal --durations=10
+	@$(venv)/pytest --numprocesses $$(nproc) --dist worksteal --durations=10
 
 lint: ## Lint alone
 	@$(ready) test
