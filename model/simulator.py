@@ -10,6 +10,9 @@ from collections import namedtuple
 import numba
 import numpy as np
 from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from unison.formats import BUDGET_MAX, OPERAND_MAX, AnswerKind, Opcode
 from unison.model.accounting import COSTS, Result
@@ -49,9 +52,11 @@ __all__ = ["simulate"]
 LIVE_HBM, EXPIRY, TREES = 4, 5, 6
 #: Places in ``counts``: used tokens and those of busy residents by residency, then what the name says.
 USED, BUSY_USED = 0, 4
-TAKEN, DMA_DONE_US, STALE, SEARCHED, LOGGED, FAULT = range(8, 14)
-EVENTS, EVICTIONS, EVICTED_TOKENS, FORGETS, PROMOTIONS, SWAPS, USEFUL, MOVES, PAUSE_BYPASSES, DECISIONS = range(14, 24)
-COUNTS = 24
+TAKEN, DMA_DONE_US, STALE, FRESH_US, SEARCHED, LOGGED, FAULT = range(8, 15)
+EVENTS, EVICTIONS, EVICTED_TOKENS, FORGETS, PROMOTIONS, SWAPS, USEFUL, MOVES, PAUSE_BYPASSES, DECISIONS = range(15, 25)
+COUNTS = 25
+#: Up to so many slots all keys are compared at a search, which takes less time than to keep trees of them.
+FEW_SLOTS = 128
 
 NOBODY = -np.inf
 OUTCOME_KIND, FORGET_KIND, EVICT_KIND, MOVED_KIND, MIGRATE_KIND = (
@@ -66,23 +71,36 @@ ARRIVE_OP, ARRIVE_ANY_OP, GAP_START_OP, GAP_END_OP, COMPLETE_OP = (
 LOG_WIDTH = 5
 
 #: The settings of one replay, all integers; flags are 0 or 1. ``placed``: the policy has a place function, ``learns``:
-#: an event function. ``width``: leaves of a tree.
+#: an event function. ``width``: leaves of a tree, 0 without trees.
 Rules = namedtuple(
     "Rules",
     (
         "mode", "learns", "placed", "drops", "block", "fixed", "explicit", "true_delta", "cap_sram", "cap_hbm", "tide",
         "numerator", "denominator", "moves", "ignore_dma", "swap_completed", "gap_unit_ns", "gap_max", "gap_prior",
-        "turn_limit", "width",
+        "turn_limit", "width", "tier_first",
     ),
 )  # fmt: skip
 #: All that the loop works on.
 World = namedtuple(
     "World",
     (
-        "slots", "own", "memory", "shared", "winner", "key", "counts", "log", "evicted_us",
+        "slots", "own", "memory", "shared", "winner", "key", "counts", "log", "evicted_us", "chosen",
         "score", "event", "expires", "victim", "place", "rules",
     ),
 )  # fmt: skip
+
+
+@intrinsic
+def _borrowed(typing_context, array):
+    """The array without its reference count, which would be changed atomically around every call of a policy."""
+
+    def make(context, builder, signature, arguments):
+        view = make_array(array)(context, builder, arguments[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()
+
+    return array(array), make
 
 
 @numba.njit(forceinline=True)
@@ -92,6 +110,8 @@ def _set_key(winner, key, tree, slot, value, width):
     if keys[slot] == value:
         return
     keys[slot] = value
+    if width == 0:
+        return
     winners = winner[tree]
     node = (slot + width) >> 1
     while node >= 1:
@@ -101,6 +121,19 @@ def _set_key(winner, key, tree, slot, value, width):
             return
         winners[node] = best
         node >>= 1
+
+
+@numba.njit(forceinline=True)
+def _top(w, tree):
+    """The slot of the highest key, the lowest of equals."""
+    if w.rules.width:
+        return np.int64(w.winner[tree, 1])
+    keys = w.key[tree]
+    best, highest = np.int64(0), NOBODY
+    for i in range(w.counts[TAKEN]):
+        if keys[i] > highest:
+            best, highest = np.int64(i), keys[i]
+    return best
 
 
 @numba.njit(forceinline=True)
@@ -141,11 +174,17 @@ def _refresh(w, now):
         for i in range(w.counts[TAKEN]):
             if w.slots[i].residency and not w.slots[i].busy:
                 _rescore(w, i, now)
-    if w.rules.mode == STEPPED:
-        top = w.winner[EXPIRY, 1]
-        while w.key[EXPIRY, top] >= -now:
-            _rescore(w, top, now)
+    if w.rules.mode == STEPPED and w.counts[FRESH_US] != now:
+        w.counts[FRESH_US] = now
+        if w.rules.width:
             top = w.winner[EXPIRY, 1]
+            while w.key[EXPIRY, top] >= -now:
+                _rescore(w, top, now)
+                top = w.winner[EXPIRY, 1]
+        else:
+            for i in range(w.counts[TAKEN]):
+                if w.key[EXPIRY, i] >= -now:
+                    _rescore(w, i, now)
 
 
 @numba.njit(forceinline=True)
@@ -171,7 +210,7 @@ def _highest(w, residencies, now):
         _refresh(w, now)
         for tree in range(ABSENT, HBM + 1):
             if (residencies >> tree) & 1:
-                top = np.int64(w.winner[tree, 1])
+                top = _top(w, tree)
                 value = w.key[tree, top]
                 if value > best_score or (value == best_score and value != NOBODY and top < best):
                     best, best_score = top, value
@@ -202,7 +241,7 @@ def _lowest_live_hbm(w, now):
     w.counts[SEARCHED] = 1
     if w.rules.mode == STATIC or w.rules.mode == STEPPED:
         _refresh(w, now)
-        top = np.int64(w.winner[LIVE_HBM, 1])
+        top = _top(w, LIVE_HBM)
         return top if w.key[LIVE_HBM, top] != NOBODY else np.int64(-1)
     best, best_score = np.int64(-1), np.inf
     for i in range(w.counts[TAKEN]):
@@ -298,6 +337,52 @@ def _first_with_room(w, own, tokens):
 
 
 @numba.njit(forceinline=True)
+def _choose(w, tier, needed):
+    """Lists the victims that give ``needed`` tokens of a tier; returns their number and the lowest score among them.
+
+    From the highest score down until they suffice; then, from the lowest score up, whoever need not leave is spared.
+    """
+    chosen = w.chosen[tier]
+    number, freed = 0, 0
+    while freed < needed:
+        top = _top(w, tier)
+        chosen[number] = top
+        number += 1
+        freed += w.slots[top].held
+        _set_key(w.winner, w.key, tier, top, NOBODY, w.rules.width)
+    for n in range(number):
+        _set_key(w.winner, w.key, tier, chosen[n], w.slots[chosen[n]].score, w.rules.width)
+    lowest, kept = np.inf, 0
+    for n in range(number - 1, -1, -1):
+        slot = w.slots[chosen[n]]
+        if freed - slot.held >= needed:
+            freed -= slot.held
+            chosen[n] = -1
+        else:
+            lowest = min(lowest, slot.score)
+    for n in range(number):
+        if chosen[n] >= 0:
+            chosen[kept] = chosen[n]
+            kept += 1
+    return kept, lowest
+
+
+@numba.njit(forceinline=True)
+def _make_room(w, able, tokens, now):
+    """Empties room for ``tokens`` in the tier whose victims' lowest score is the higher one, SRAM if they are equal."""
+    w.counts[SEARCHED] = 1
+    _refresh(w, now)
+    best, best_number, best_score = 0, 0, NOBODY
+    for tier in (SRAM, HBM):
+        if (able >> tier) & 1:
+            number, lowest = _choose(w, tier, w.counts[USED + tier] + tokens - _capacity(w, tier))
+            if lowest > best_score:
+                best, best_number, best_score = tier, number, lowest
+    for n in range(best_number):
+        _evict(w, w.chosen[best, n], now, w.slots[w.chosen[best, n]].held)
+
+
+@numba.njit(forceinline=True)
 def _fit(w, i, tokens, now):
     """FIT of a busy slot; returns where it was placed, 0 for nowhere."""
     own = w.slots[i].residency
@@ -314,6 +399,9 @@ def _fit(w, i, tokens, now):
         tier = _first_with_room(w, own, tokens)
         if tier:
             break
+        if w.rules.tier_first:
+            _make_room(w, able, tokens, now)
+            continue
         leaves = _highest(w, able, now)
         there = w.slots[leaves].residency
         _evict(w, leaves, now, w.counts[USED + there] + tokens - _capacity(w, there))
@@ -498,6 +586,7 @@ _SIGNATURE = types.void(
     types.int64[::1],
     types.int64[:, ::1],
     types.int64[::1],
+    types.int64[:, ::1],
     types.NamedUniTuple(types.int64, len(Rules._fields), Rules),
     types.FunctionType(SCORE),
     types.FunctionType(EVENT),
@@ -508,11 +597,14 @@ _SIGNATURE = types.void(
 
 
 @numba.njit(_SIGNATURE, cache=True)
-def _replay(moments, requests, slot_of, slots, own, memory, shared, winner, key, counts, log, evicted_us, rules,
+def _replay(moments, requests, slot_of, slots, own, memory, shared, winner, key, counts, log, evicted_us, chosen, rules,
             score, event, expires, victim, place):  # fmt: skip
+    # The caller holds the arrays for as long as this runs.
+    slots, counts, evicted_us = _borrowed(slots), _borrowed(counts), _borrowed(evicted_us)
     w = World(
-        slots, own, memory, shared, winner, key, counts, log, evicted_us, score, event, expires, victim, place, rules
-    )
+        slots, _borrowed(own), _borrowed(memory), _borrowed(shared), _borrowed(winner), _borrowed(key), counts,
+        _borrowed(log), evicted_us, _borrowed(chosen), score, event, expires, victim, place, rules,
+    )  # fmt: skip
     arrived = 0
     for n in range(len(moments)):
         moment = moments[n]
@@ -631,7 +723,7 @@ def simulate(schedule, policy, capacities, p=N64, *, slots=None, hazards=None, c
     setting = Setting(schedule, p, tuple(map(int, quantised)), tuple(map(float, law)), (sram, hbm), costs, slots, seed)
     shared = np.ascontiguousarray(policy.prepare(setting), dtype=np.float64)
     prior = min(schedule.mean_gap_us * 1000 // p.gap_unit_ns, p.gap_max) if gap_prior is None else gap_prior
-    width = 1 << max(slots - 1, 1).bit_length()
+    width = 1 << max(slots - 1, 1).bit_length() if slots > FEW_SLOTS else 0
     rules = Rules(
         mode=policy.mode,
         learns=int(policy.event is not no_event),
@@ -654,6 +746,7 @@ def simulate(schedule, policy, capacities, p=N64, *, slots=None, hazards=None, c
         gap_prior=prior,
         turn_limit=p.turn_limit,
         width=width,
+        tier_first=int(policy.tier_first),
     )
     table = np.zeros(slots, dtype=SLOT)
     table["session"] = -1
@@ -665,6 +758,7 @@ def simulate(schedule, policy, capacities, p=N64, *, slots=None, hazards=None, c
     for node in range(width - 1, 0, -1):
         winner[:, node] = winner[:, 2 * node]
     counts = np.zeros(COUNTS, dtype=np.int64)
+    counts[FRESH_US] = -1
     # Every event answers once, and evicts or moves no more than were placed before.
     lines = 12 * len(schedule.moments) + slots if log else 0
     answers = np.zeros((lines, LOG_WIDTH), dtype=np.int64)
@@ -678,10 +772,11 @@ def simulate(schedule, policy, capacities, p=N64, *, slots=None, hazards=None, c
         np.zeros((schedule.sessions, policy.memory)),
         shared,
         winner,
-        np.full((TREES, width), NOBODY),
+        np.full((TREES, max(slots, width)), NOBODY),
         counts,
         answers,
         np.full(schedule.sessions, -1, dtype=np.int64),
+        np.zeros((HBM + 1, slots), dtype=np.int64),
         rules,
         policy.score,
         policy.event,

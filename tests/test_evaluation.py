@@ -457,7 +457,13 @@ def test_ctrl_c_leaves_finished_cells_and_no_half_written_file(tmp_path):
     command = [sys.executable, "-m", "unison.model.cli", "compare", "acg", "--policies", ",".join(policies)]
     command += ["--json", "--workers", "2", "--cache", str(cache)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A job in the background of a shell has it ignored, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
     def stored():

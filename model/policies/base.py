@@ -266,6 +266,11 @@ class Policy:
         STATIC, STEPPED, SCAN or VICTIM.
     tide : bool
         The contract's TIDE runs at every GAP_START, with this policy's scores.
+    tier_first : bool
+        STATIC, STEPPED: FIT makes room in one tier. For each tier that can fit, victims are taken from the highest
+        score down until they suffice, then, from the lowest score up, those that need not leave are spared. The tier
+        whose victims' lowest score is the higher one is emptied of them; SRAM if these are equal. Otherwise the
+        highest score of all tiers that can fit leaves, again and again, until one of them has room.
     drops : bool
         STEPPED only: a resident leaves as soon as its score reaches DROP.
     block : int
@@ -293,6 +298,7 @@ class Policy:
     place: Callable | None = None
     mode: int = STATIC
     tide: bool = False
+    tier_first: bool = False
     drops: bool = False
     block: int = 0
     fixed: bool = True
@@ -313,6 +319,8 @@ class Policy:
             raise ValueError(f"policy {self.name}: mode must be STATIC, STEPPED, SCAN or VICTIM, not {self.mode!r}")
         if self.drops and self.mode != STEPPED:
             raise ValueError(f"policy {self.name}: drops needs mode STEPPED")
+        if self.tier_first and (self.block or self.mode not in (STATIC, STEPPED)):
+            raise ValueError(f"policy {self.name}: tier_first needs mode STATIC or STEPPED and whole sessions")
         if self.tide and (self.place is not None or self.drops or self.mode == VICTIM):
             raise ValueError(f"policy {self.name}: tide needs scores and excludes place and drops")
 

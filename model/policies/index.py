@@ -18,7 +18,6 @@ highest index leaves. All arithmetic is in integers, as hardware and its driver 
 """
 
 import json
-import math
 from functools import cache, partial
 from pathlib import Path
 
@@ -41,15 +40,15 @@ from unison.model.policies.base import (
     score,
 )
 
-__all__ = ["BINS", "CLASSES", "TABLES", "age_bin", "bin_edge", "index", "learned", "make_tables"]
+__all__ = ["BINS", "CLASSES", "PARENTS", "TABLES", "age_bin", "bin_edge", "index", "learned", "make_tables"]
 
 STAMP_SHIFT = 10
 STAMP_MAX = (1 << 32) - 1
 BINS = 56
 TOOLS = GAPS = 16
 ENTRY_BITS = 10
-#: Pseudo-samples at the parent's hazard; samples until the first refresh; samples at which a class halves.
-SHRINK, FIRST, HALVE = 6, 8, 1 << 15
+#: Samples until the first refresh; samples at which a class halves.
+FIRST, HALVE = 8, 1 << 15
 #: Hazards of the law without scale, P(R > e) ~ e**-0.644, in units of 2**-16: of the first two bins, which are whole
 #: octaves, and of the first and the second half of an octave.
 SCALE_FREE_FIRST, SCALE_FREE = (1 << 15, 23600), (15104, 11072)
@@ -64,10 +63,14 @@ TABLES = Path(__file__).parents[1] / "index_tables.json"
 #: Classes of the counters: all, tools, gaps, tool and gap.
 ALL, TOOL, GAP, BOTH = 0, 1, 1 + TOOLS, 1 + TOOLS + GAPS
 CLASSES = BOTH + TOOLS * GAPS
-#: Places in ``shared``. LOST: lowest bits an entry does without. SIZE_HALVES: twice the size exponent. CAPACITY,
-#: USED, SAVED: of the duel, the last two by ranking, LRU first; LRU_RANKS: who won.
-SAMPLES, DUE, GAP_OCTAVES, LOST, SIZE_HALVES, DUEL, CAPACITY, USED, SAVED, LRU_RANKS = 0, 1, 2, 3, 4, 5, 6, 7, 9, 11
-PRIOR = 12
+#: The duel watches at most so many slots, evenly spread, and lends them their share of the memory.
+WATCHED = 64
+#: Places in ``shared``. LOST: lowest bits an entry does without. SIZE_HALVES: twice the size exponent. STRIDE (every
+#: so manyth slot is watched), CAPACITY, USED, SAVED: of the duel, the last two by ranking, LRU first; LRU_RANKS: who
+#: won. SHRINK, STEP, PARENT: parameters of ``index``, the last as its place in ``PARENTS``.
+SAMPLES, DUE, GAP_OCTAVES, LOST, SIZE_HALVES, STRIDE, CAPACITY, USED, SAVED, LRU_RANKS = 0, 1, 2, 3, 4, 5, 6, 7, 9, 11
+SHRINK, STEP, PARENT, PRIOR = 12, 13, 14, 15
+PARENTS = ("product", "tool", "gap")
 RETURNS = PRIOR + BINS
 ENDS = RETURNS + CLASSES * BINS
 TOTALS = ENDS + CLASSES * BINS
@@ -75,25 +78,23 @@ HAZARDS = TOTALS + CLASSES
 ENTRIES = HAZARDS + CLASSES * BINS
 RESOLVED = ENTRIES + CLASSES * BINS
 SHARED = RESOLVED + TOOLS * GAPS
-#: Places in ``own``: the class of the present wait plus 1, 0 for none; of the duel: tokens and the two residency bits.
-CLASS, TOKENS, GHOST = 0, 1, 2
+#: Places in ``own``: the class of the present wait plus 1, 0 for none; for the speed of the model alone, the index
+#: score and when it changes, 0 if it is not known; of the duel: tokens and the two residency bits.
+CLASS, INDEX, UNTIL, TOKENS, GHOST = 0, 1, 2, 3, 4
 
 
 @numba.njit(cache=True)
 def _bits(x):
-    return math.frexp(float(x))[1]
+    # The exponent of a float64, which is faster than frexp.
+    return max((np.float64(x).view(np.int64) >> 52) - 1022, 0)
 
 
 @numba.njit(cache=True)
 def age_bin(stamps):
     """The bin of an age or a gap in stamps."""
-    octave, rest = np.int64(0), stamps
-    for step in (16, 8, 4, 2, 1):
-        if rest >> step:
-            rest >>= step
-            octave += step
-    if not octave:
+    if stamps < 2:
         return stamps
+    octave = _bits(stamps) - 1
     return min(2 * octave + ((stamps >> (octave - 1)) & 1), BINS - 1)
 
 
@@ -119,14 +120,14 @@ def _log(x):
 @numba.njit(cache=True)
 def _fill(shared, row, parent):
     """Hazards and entries of a class from its counters and its parent's hazards."""
-    first = row * BINS
+    first, shrink = row * BINS, np.int64(shared[SHRINK])
     at_risk = np.int64(0)
     for b in range(BINS):
         at_risk += np.int64(shared[RETURNS + first + b] + shared[ENDS + first + b])
     hazards = np.zeros(BINS, dtype=np.int64)
     for b in range(BINS):
         returns = np.int64(shared[RETURNS + first + b])
-        hazards[b] = ((returns << 16) + SHRINK * parent[b]) // (at_risk + SHRINK)
+        hazards[b] = ((returns << 16) + shrink * parent[b]) // (at_risk + shrink)
         shared[HAZARDS + first + b] = hazards[b]
         at_risk -= returns + np.int64(shared[ENDS + first + b])
     for b in range(BINS):
@@ -160,8 +161,10 @@ def _refresh(shared):
     for pair in range(TOOLS * GAPS):
         tool, gap, both = TOOL + pair // GAPS, GAP + pair % GAPS, BOTH + pair
         if shared[TOTALS + tool] and shared[TOTALS + gap]:
-            product = _hazards(shared, tool) * _hazards(shared, gap) // np.maximum(common, 1)
-            _fill(shared, both, np.minimum(product, HAZARD_MAX))
+            parent = _hazards(shared, gap if shared[PARENT] == 2 else tool)
+            if shared[PARENT] == 0:
+                parent = np.minimum(parent * _hazards(shared, gap) // np.maximum(common, 1), HAZARD_MAX)
+            _fill(shared, both, parent)
             shared[RESOLVED + pair] = both
         elif shared[TOTALS + tool]:
             shared[RESOLVED + pair] = tool
@@ -194,6 +197,7 @@ def _class(slots, i, shared):
 
 @numba.njit(cache=True)
 def _index_score(slots, i, now, own, shared):
+    """The index score; keeps it, and until when it holds, in ``own``."""
     stamp = slots[i].paused_us >> STAMP_SHIFT
     age = (now >> STAMP_SHIFT) - stamp
     b = age_bin(age)
@@ -202,12 +206,16 @@ def _index_score(slots, i, now, own, shared):
         row = np.int64(shared[RESOLVED + np.int64(own[i, CLASS]) - 1])
     at = ENTRIES + row * BINS + b
     value = 4 * np.int64(shared[at])
+    until = NEVER
     if b < BINS - 1:
-        quarters = (4 * (age - bin_edge(b))) >> _width_shift(b)
+        first, shift = bin_edge(b), _width_shift(b)
+        quarters = (4 * (age - first)) >> shift
         value += quarters * np.int64(shared[at + 1] - shared[at])
+        until = (stamp + first + ((((quarters + 1) << shift) + 3) >> 2)) << STAMP_SHIFT
     if shared[SIZE_HALVES]:
         value += (np.int64(shared[SIZE_HALVES]) * 2 * _log(slots[i].tokens)) >> np.int64(shared[LOST])
-    return float((value << 32) + STAMP_MAX - stamp)
+    own[i, INDEX], own[i, UNTIL] = (value << 32) + STAMP_MAX - stamp, until
+    return own[i, INDEX]
 
 
 @score
@@ -221,21 +229,14 @@ def _score(slots, i, now, own, memory, shared):
 
 @expires
 def _expires(slots, i, now, own, memory, shared):
-    stamp = slots[i].paused_us >> STAMP_SHIFT
-    age = (now >> STAMP_SHIFT) - stamp
-    b = age_bin(age)
-    if slots[i].completed or b == BINS - 1 or shared[LRU_RANKS]:
-        return NEVER
-    first, shift = bin_edge(b), _width_shift(b)
-    quarters = ((4 * (age - first)) >> shift) + 1
-    return (stamp + first + (((quarters << shift) + 3) >> 2)) << STAMP_SHIFT
+    return NEVER if slots[i].completed or shared[LRU_RANKS] else np.int64(own[i, UNTIL])
 
 
 @numba.njit(cache=True)
 def _learn_wait(kind, slots, i, now, value, own, shared):
     """Counts an ended wait; returns whether the tables changed."""
     if kind == PAUSE:
-        own[i, CLASS] = 1 + _class(slots, i, shared)
+        own[i, CLASS], own[i, UNTIL] = 1 + _class(slots, i, shared), 0
         return False
     if kind == COMPLETE:
         own[i, CLASS] = 0
@@ -253,8 +254,9 @@ def _learn_wait(kind, slots, i, now, value, own, shared):
     shared[SAMPLES] += 1
     if shared[SAMPLES] < shared[DUE]:
         return False
-    shared[DUE] += max(FIRST, np.int64(shared[SAMPLES]) >> 2)
+    shared[DUE] += max(FIRST, np.int64(shared[SAMPLES]) >> np.int64(shared[STEP]))
     _refresh(shared)
+    own[:, UNTIL] = 0
     return True
 
 
@@ -275,11 +277,11 @@ def _make_room(slots, ranking, now, own, shared):
     """Takes paused sessions out of what a ranking alone would hold, until the rest fits."""
     while shared[USED + ranking] > shared[CAPACITY]:
         victim, highest = -1, -1.0
-        for j in range(len(slots)):
+        for j in range(0, len(slots), np.int64(shared[STRIDE])):
             if own[j, GHOST + ranking] and not slots[j].busy:
                 value = float(STAMP_MAX - (slots[j].paused_us >> STAMP_SHIFT))
                 if ranking:
-                    value = _index_score(slots, j, now, own, shared)
+                    value = own[j, INDEX] if now < own[j, UNTIL] else _index_score(slots, j, now, own, shared)
                 if value > highest:
                     victim, highest = j, value
         if victim < 0:
@@ -290,6 +292,8 @@ def _make_room(slots, ranking, now, own, shared):
 @event
 def _learn_duel(kind, slots, i, now, value, own, memory, shared):
     changed = _learn_wait(kind, slots, i, now, value, own, shared)
+    if i % np.int64(shared[STRIDE]):
+        return RESCORE if changed else 0
     if kind == ARRIVE:
         for ranking in range(2):
             if own[i, GHOST + ranking]:
@@ -344,15 +348,17 @@ def _train(shared, without):
     shared[TOTALS : TOTALS + CLASSES][rows] = counts.sum(axis=(0, 2))
 
 
-def make_tables(setting, *, theta=0.0, duel=False, trained=False, gap_octaves=2, entry_bits=ENTRY_BITS):
+def make_tables(setting, *, theta=0.0, trained=False, gap_octaves=2, entry_bits=ENTRY_BITS, parent="product", shrink=6,
+                step=2):  # fmt: skip
     """The first ``shared``: empty tables, or those of the stored traces without the setting's own."""
     shared = np.zeros(SHARED)
     shared[DUE] = FIRST
     shared[GAP_OCTAVES] = gap_octaves
     shared[LOST] = ENTRY_BITS - entry_bits
     shared[SIZE_HALVES] = 2 * theta
-    shared[DUEL] = duel
-    shared[CAPACITY] = sum(setting.capacities)
+    shared[SHRINK], shared[STEP], shared[PARENT] = shrink, step, PARENTS.index(parent)
+    shared[STRIDE] = -(-setting.slots // WATCHED)
+    shared[CAPACITY] = sum(setting.capacities) // shared[STRIDE]
     shared[PRIOR : PRIOR + BINS] = (*SCALE_FREE_FIRST, *np.resize(SCALE_FREE, BINS - 2))
     if trained:
         _train(shared, setting.schedule.name)
@@ -360,7 +366,8 @@ def make_tables(setting, *, theta=0.0, duel=False, trained=False, gap_octaves=2,
     return shared
 
 
-def index(name="index", *, theta=0.0, tide=False, duel=False, trained=False, gap_octaves=2, entry_bits=ENTRY_BITS):
+def index(name="index", *, theta=0.0, tide=False, tier_first=False, duel=False, trained=False, gap_octaves=2,
+          entry_bits=ENTRY_BITS, parent="product", shrink=6, step=2, headline=False):  # fmt: skip
     """The ranking by index tables.
 
     Parameters
@@ -368,21 +375,30 @@ def index(name="index", *, theta=0.0, tide=False, duel=False, trained=False, gap
     name : str
     theta : float
         0, 0.5 or 1: the index is multiplied by the context to this power.
-    tide : bool
+    tide, tier_first : bool
+        As in ``Policy``.
     duel : bool
         LRU ranks while the tokens that it would have saved alone, in one tier, exceed the index's by more than 1/64:
-        two residency bits a slot, two token counters, two scans a pause.
+        of at most 64 slots two residency bits, two token counters, two scans a pause.
     trained : bool
         Starts from tables of other traces instead of empty ones.
     gap_octaves : int
         Octaves of a gap class.
     entry_bits : int
         8 to 10.
+    parent : str
+        Whose hazards those of a tool and gap are shrunk to: those of the "tool", of the "gap", or their "product".
+    shrink : int
+        Pseudo-samples at the parent's hazard.
+    step : int
+        Tables are refreshed when samples have grown by a part of 2**-step, at least by 8.
+    headline : bool
+        The summary says that this is the setting to compare others with.
 
     Raises
     ------
     ValueError
-        For another theta, entry width or class width.
+        For a parameter that is not among these.
     """
     if theta not in (0.0, 0.5, 1.0):
         raise ValueError(f"theta must be 0, 0.5 or 1, not {theta!r}")
@@ -390,21 +406,31 @@ def index(name="index", *, theta=0.0, tide=False, duel=False, trained=False, gap
         raise ValueError(f"entry_bits must be 8, 9 or 10, not {entry_bits!r}")
     if gap_octaves not in (2, 3, 4):
         raise ValueError(f"gap_octaves must be 2, 3 or 4, not {gap_octaves!r}")
-    settings = {"theta": theta, "duel": duel, "trained": trained, "gap_octaves": gap_octaves, "entry_bits": entry_bits}
+    if parent not in PARENTS:
+        raise ValueError(f"parent must be {', '.join(PARENTS)}, not {parent!r}")
+    if shrink < 1:
+        raise ValueError(f"shrink must be at least 1, not {shrink!r}")
+    if step < 0:
+        raise ValueError(f"step must be at least 0, not {step!r}")
+    settings = {"theta": theta, "trained": trained, "gap_octaves": gap_octaves, "entry_bits": entry_bits}
+    settings |= {"parent": parent, "shrink": shrink, "step": step}
     return Policy(
         name=name,
-        summary="Completed first, then the highest index by idle time, tool and latest gap, learned online; without "
+        summary=("The ranking of this lab: completed" if headline else "Completed")
+        + " first, then the highest index by idle time, tool and latest gap, learned online; without "
         "tools by idle time and gap, without completions told the sessions that never return count in the tables."
         + (f" Times context to the power of {theta:g}." if theta else "")
-        + (" LRU ranks while it saves more." if duel else "")
+        + (" LRU ranks while it would have saved more." if duel else "")
+        + (" Room is made in one tier, that of the better victims, sparing who need not leave." if tier_first else "")
         + (" Tide migrates." if tide else ""),
         score=_score,
         event=_learn_duel if duel else _learn,
         expires=_expires,
         mode=STEPPED,
         tide=tide,
+        tier_first=tier_first,
         needs={"completion", "tool"},
-        own=4 if duel else 1,
+        own=6 if duel else 3,
         prepare=partial(make_tables, **settings),
         theta=theta,
         training="other traces, then online" if trained else "online",
