@@ -41,6 +41,7 @@ from unison.model.paper.polling import polled_schedule
 from unison.model.paper.snapshots import Channel, agreement, polled_us, take
 from unison.model.paper.timeliness import Stopwatch, answered_us
 from unison.model.policies import POLICIES
+from unison.model.policies.base import SCAN, SLOT, STATIC
 from unison.model.report.artefacts import read_artefacts
 from unison.model.schedule import make_schedule
 from unison.model.simulator import simulate
@@ -178,28 +179,55 @@ def test_the_learner_with_a_table_decides_as_the_offline_policy(name):
     assert np.array_equal(told, offline) and not np.array_equal(empty, offline)
 
 
+@pytest.mark.parametrize("name", ["gaia", "trae_gpt5"])
+def test_the_learner_rescores_after_a_completion(name):
+    trace = generate(read_family(name), sessions=40, seed=1)
+    schedule = make_schedule(trace, default_load(trace))
+    logs = [
+        simulate(schedule, LEARNING.replace(mode=mode), "edge-tight", slots=16, log=True).log for mode in (STATIC, SCAN)
+    ]
+    assert np.array_equal(*logs)
+
+
+def test_the_learners_scores_are_the_golden_models():
+    rng = np.random.default_rng(3)
+    slots = np.zeros(1, dtype=SLOT)
+    empty = LEARNING.prepare(SimpleNamespace(p=N64))
+    arithmetic = FixedPoint(N64)
+    for _ in range(300):
+        reached, gap, turn = int(rng.integers(1, 90)), int(rng.integers(1 << 32)), int(rng.integers(51))
+        ended = int(rng.integers(reached + 1))
+        shared = empty.copy()
+        shared[5 + turn], shared[5 + 51 + turn] = ended, reached
+        slots["gap"], slots["turn"] = gap, turn
+        hazards = [arithmetic.hazard(Fraction(ended, reached))] * 51
+        none = np.zeros((1, 0))
+        assert LEARNING.score(slots, 0, 0, none, none, shared) == arithmetic.score(gap, turn, hazards)
+
+
 def test_the_grid_has_180_points_and_the_locked_one():
     assert len(set(GRID)) == 180 and LOCKED in GRID
 
 
 def test_tables_of_a_format_by_hand():
     p = SimpleNamespace(penalty=1000, gap_unit_ns=1000, epsilon=Fraction(1, 100))
-    law = [Fraction(0), Fraction(1, 2), Fraction(1)]
+    law = [Fraction(0), Fraction(1, 2), Fraction(1), Fraction(1, 4)]
     sigma, reciprocal, floor = turn_tables(Format(1000, 32, 8), law, p)
-    assert sigma == [255, 127, 3]
-    assert reciprocal == [256, round(255 * 256 / 127), round(255 * 256 / 3)]
-    assert floor == [0, 128 * 1000 // 255, 252 * 1000 // 255]
+    assert sigma == [255, 127, 3, 191]
+    # 255 * 256 / 191 is 341.8.
+    assert reciprocal == [256, 514, 21760, 342]
+    assert floor == [0, 501, 988, 250]
     penalties = {
         form: turn_tables(Format(1000, 32, 8, "exact", form), law, p)[2] for form in ("shift", "power", "table", "none")
     }
     assert penalties == {
-        "shift": [0, 500, 252 * 1000 >> 8],
-        "power": [0, 512, 252 * 1024 >> 8],
-        "table": [0, 500, 990],
-        "none": [0, 0, 0],
+        "shift": [0, 500, 984, 250],
+        "power": [0, 512, 1008, 256],
+        "table": [0, 500, 990, 250],
+        "none": [0, 0, 0, 0],
     }
     finer = turn_tables(Format(1, 64, 8), law, p)[2]
-    assert finer == [0, 128 * 1_000_000 // 255, 252 * 1_000_000 // 255]
+    assert finer == [0, 501_960, 988_235, 250_980]
 
 
 def test_scores_of_the_locked_format_are_the_golden_models():
@@ -238,13 +266,16 @@ def test_snapshots_rank_as_the_fidelity_measure_does(traces):
               Params(penalty=0)]  # fmt: skip
     points = [LOCKED, Format(1000, 32, 8), Format(1_000_000, 24, 10), Format(1000, 32, 12, "exact", "none")]
     disagreements = 0
+    # So few slots that they change hands.
+    p = Params(sessions=6)
     for trace in traces:
         load = default_load(trace)
-        recording = record(trace, N64, load=load)
+        recording = record(trace, p, load=load)
+        assert recording.summary.forgets
         law = hazard_law(trace, N64.turns)
-        expected = measure(N64, recording.stream.events, law, recording.stream.config, [N64, *others])
+        expected = measure(p, recording.stream.events, law, recording.stream.config, [N64, *others])
         channels = [Channel(point.unit_ns, point.gap_bits) for point in points]
-        taken = take(trace, load, N64, "edge-tight", channels)
+        taken = take(trace, load, p, "edge-tight", channels)
         reference = taken.reference([float(h) for h in law], N64)
         for at, (point, fidelity) in enumerate(zip(points, expected, strict=True)):
             scores = format_scores(point, np.ascontiguousarray(taken.gaps[:, at]), taken.turn, law)
@@ -254,7 +285,7 @@ def test_snapshots_rank_as_the_fidelity_measure_does(traces):
                 (fidelity.top1, fidelity.tau, fidelity.tau_min)
             )
             disagreements += not top1.all()
-        half = take(trace, load, N64, "edge-tight", channels, stride=2)
+        half = take(trace, load, p, "edge-tight", channels, stride=2)
         assert np.array_equal(half.gaps, taken.gaps[1::2])
     assert disagreements
 
@@ -311,7 +342,8 @@ def test_the_sweep_computes_drift_and_fails_bad_formats(lab, monkeypatch):
 def test_polled_gaps_by_hand():
     # From 7 to 12 with polls at 10 and 20: seen from 10 to 20. From 6 to 9: both seen at 10.
     assert polled_us(5, 12, 10) == 10 and polled_us(3, 9, 10) == 0
-    assert polled_us(20, 30, 10) == 20 and polled_us(123, 456, 1) == 123
+    # From 10 to 12: seen at once, then at 20.
+    assert polled_us(2, 12, 10) == 10 and polled_us(20, 30, 10) == 20 and polled_us(123, 456, 1) == 123
     assert Channel(unit_ns=1000, poll_us=10).gap(5, 12) == 10
     assert Channel(unit_ns=1_000_000, bits=24).gap(2_999, 5_000) == 2
 
@@ -355,6 +387,36 @@ def test_a_stale_view_names_the_victim(period, victim, blind):
         step = engine.step(word0, operand)
     evicted = [answer.fields["slot"] for answer in step.answers if answer.kind is AnswerKind.EVICT]
     assert (evicted, engine.blind) == ([victim], blind)
+
+
+def migrations(engine, steps):
+    """(promoted slot, demoted slot) of the moves that the last of some events makes."""
+    for word0, operand in events_of(*steps):
+        step = engine.step(word0, operand)
+    moves = [answer.fields for answer in step.answers if answer.kind is AnswerKind.MIGRATE]
+    return [(move["slot"], move["demoted_slot"]) for move in moves]
+
+
+@pytest.mark.parametrize(("steps", "unified", "stale"), [
+    # The view of event 6 has slot 0, in SRAM, far off and slot 1 close; by event 8 it is the other way round.
+    ([
+        (Opcode.ARRIVE_ANY, 0, 10, 0), (Opcode.GAP_START, 0, 10, 0), (Opcode.GAP_END, 0, 0, 100),
+        (Opcode.ARRIVE_ANY, 0, 10, 0), (Opcode.GAP_START, 1, 10, 0), (Opcode.GAP_END, 1, 0, 2),
+        (Opcode.GAP_END, 0, 0, 1), (Opcode.GAP_END, 1, 0, 900),
+        (Opcode.ARRIVE_ANY, 0, 10, 0), (Opcode.GAP_START, 2, 10, 1000),
+    ], [(2, 0)], [(1, 0)]),
+    # In the view of event 6 slot 0 is busy, so that nobody is known who could leave SRAM.
+    ([
+        (Opcode.ARRIVE_ANY, 0, 10, 0), (Opcode.GAP_START, 0, 10, 0), (Opcode.GAP_END, 0, 0, 100),
+        (Opcode.ARRIVE, 0, 10, 0), (Opcode.ARRIVE_ANY, 0, 10, 0), (Opcode.GAP_START, 1, 10, 0),
+        (Opcode.GAP_START, 0, 10, 1000),
+    ], [(1, 0)], []),
+])  # fmt: skip
+def test_tide_moves_by_its_stale_view(steps, unified, stale):
+    p = Params(sessions=4)
+    config = Config(capacity_sram=10, capacity_hbm=20)
+    assert migrations(Engine(p, config), steps) == unified
+    assert migrations(DualEngine(p, config, period=6), steps) == stale
 
 
 @pytest.mark.parametrize("name", ["gaia", "trae_gpt5"])

@@ -53,7 +53,7 @@ class Stopwatch:
             return (slots + 10 if taken else 4) + fits
         if opcode is Opcode.GAP_START:
             resident = last.fields["found"] != Place.NONE.value
-            return (6 + fits + moved if resident else 5) + self._tide(8 - moved if resident else 9, fits)
+            return (6 + fits + moved if resident else 5) + self._tide(7 - moved if resident else 8, fits)
         if opcode is Opcode.GAP_END:
             return 11 if self.turns[last.fields["slot"]] == 1 else 28
         if opcode is Opcode.DMA_DONE:
