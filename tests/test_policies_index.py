@@ -187,6 +187,22 @@ def test_steps_find_what_a_scan_at_every_search_finds(changes, duel):
     assert np.array_equal(logs[0], simulate(schedule, policy, "edge", slots=24, log=True).log)
 
 
+def test_a_score_is_kept_until_the_wait_or_the_tables_are_others():
+    policy = index(duel=True)
+    shared = policy.prepare(setting())
+    slots, own, nothing = np.zeros(2, dtype=SLOT), np.zeros((2, policy.own)), np.zeros((2, 0))
+    slots["tool"], slots["last_gap_us"] = -1, -1
+    until = own[:, 2]
+    until[:] = 99
+    rescored = 0
+    while rescored != RESCORE:
+        assert until[1] == 99
+        policy.event(PAUSE, slots, 0, 0, 0, own, nothing, shared)
+        assert until[0] == 0
+        rescored = policy.event(GAP_END, slots, 0, 0, STAMP, own, nothing, shared)
+    assert until.tolist() == [0, 0]
+
+
 def test_size_counts_by_its_exponent():
     shared = {theta: index(theta=theta).prepare(setting()) for theta in (0.0, 0.5, 1.0)}
     slots, nothing = np.zeros(2, dtype=SLOT), np.zeros((2, 0))
@@ -283,6 +299,8 @@ GROWS_AWAY = "A 0:10 3:20; C 1:20; B 2:10"
 @pytest.mark.parametrize(("sessions", "sizes", "one_tier", "plain"), [
     # E needs 20. SRAM: A, B give 30, and A need not leave; HBM: C, D give 40, and C need not leave. B before D.
     (SPARES, (30, 40), ("B", "SSHHS"), ("AB", "SSHHS")),
+    # D needs 25: A, B, C give 40, and from the lowest score up C must leave, B need not, then A must.
+    ("A 0:10; B 1:10; C 2:20; D 3:25", (0, 40), ("AC", "HHHH"), ("ABC", "HHHH")),
     # D needs 20. SRAM: Z, idle since 2; HBM: A since 1 and C since 3. Z against C: Z.
     (ONE_TIER, (20, 20), ("Z", "SHSHS"), ("AZ", "SHSHS")),
     # HBM instead: A and C, both idle for longer than Z.
