@@ -1,12 +1,12 @@
 """The APB4 completer: turns bus transfers into single-cycle register accesses."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from unison.registers import ADDRESS_BITS
 
-__all__ = ["ApbSignature", "AccessSignature", "ApbCompleter"]
+__all__ = ["ApbSignature", "AccessSignature", "ApbCompleter", "strobed_bits"]
 
 
 class ApbSignature(wiring.Signature):
@@ -63,6 +63,11 @@ class AccessSignature(wiring.Signature):
                 "refused": In(1),
             }
         )
+
+
+def strobed_bits(access, lsb, width):
+    """Which of the bits ``lsb`` ... of a register the strobes of ``access`` let a write change; ``width`` bits."""
+    return Cat(access.strobe[bit // 8] for bit in range(lsb, lsb + width))
 
 
 class ApbCompleter(wiring.Component):

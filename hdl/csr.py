@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from unison.hdl.apb import AccessSignature
+from unison.hdl.apb import AccessSignature, strobed_bits
 from unison.registers import Kind, register_map
 
 __all__ = ["RegisterFile"]
@@ -116,7 +116,7 @@ class RegisterFile(wiring.Component):
             return Const(field.reset, field.width)
         member = self._member(register, field.name)
         data = self.access.data[field.lsb : field.lsb + field.width]
-        mask = Cat(self.access.strobe[bit // 8] for bit in range(field.lsb, field.lsb + field.width))
+        mask = strobed_bits(self.access, field.lsb, field.width)
         mask &= written.replicate(field.width)
         if field.kind is Kind.STORAGE:
             m.d.sync += member.eq((member & ~mask) | (data & mask))

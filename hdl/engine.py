@@ -29,11 +29,10 @@ from unison.hdl.spear import is_completed
 from unison.hdl.table import facts_layout, flags_layout, row_layout
 from unison.hdl.tide import BUDGET_BITS, TideAction, TideRule
 from unison.hdl.usage import TierUsage
-from unison.params import MAX_MOVES, TOKEN_BITS
+from unison.params import MAX_MOVES, RATIO_BITS, TOKEN_BITS
 
 __all__ = ["COUNTED", "Engine"]
 
-RATIO_BITS = 16
 DIVIDER_BITS_PER_CYCLE = 2
 SRAM_ONLY, BOTH_TIERS = 0b01, 0b11
 
@@ -451,7 +450,7 @@ class Engine(wiring.Component):
             m.next = "OUTCOME"
         with m.State("DMA_DONE"):
             m.d.sync += [self.dma_busy.eq(0), s.cause.eq(Cause.DMA), s.slot.eq(0), s.slot_valid.eq(0)]
-            with m.If(s.event.operand.bit_select(DMA_FAILED - 1, 1) & s.last_moves.any):
+            with m.If((s.event.operand & DMA_FAILED).any() & s.last_moves.any):
                 m.next = "EVICT"
             with m.Else():
                 m.d.comb += s.last_moves.clear.eq(1)

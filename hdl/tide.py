@@ -4,10 +4,12 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from unison.formats import BUDGET_MAX
+
 __all__ = ["TideAction", "TideRule", "BUDGET_BITS"]
 
-#: Width of a budget in tokens: BUDGET_MAX stands for unlimited and can't be spent by eight moves.
-BUDGET_BITS = 32
+#: Width of a budget in tokens.
+BUDGET_BITS = BUDGET_MAX.bit_length()
 
 
 class TideAction(enum.Enum, shape=2):

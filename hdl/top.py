@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from unison.formats import ANSWER, EVENT, Opcode, entry_layout
-from unison.hdl.apb import AccessSignature, ApbCompleter, ApbSignature
+from unison.hdl.apb import AccessSignature, ApbCompleter, ApbSignature, strobed_bits
 from unison.hdl.csr import RegisterFile
 from unison.hdl.engine import COUNTED, Engine
 from unison.hdl.hazard import HazardTable
@@ -188,7 +188,7 @@ class Core(wiring.Component):
         with m.Elif(engine.committed):
             m.d.sync += pending.eq(0)
 
-        mask = Cat(access.strobe[bit // 8] for bit in range(self.p.hazard_bits))
+        mask = strobed_bits(access, 0, self.p.hazard_bits)
         m.d.comb += [
             csr.commit_refused.eq(pending),
             csr.hazard_refused.eq(pending),

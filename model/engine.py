@@ -21,7 +21,7 @@ from unison.formats import (
     unpack,
 )
 from unison.model.arithmetic import FixedPoint
-from unison.params import MAX_MOVES
+from unison.params import MAX_MOVES, RATIO_BITS
 
 __all__ = ["COUNTERS", "Answer", "Config", "Engine", "Entry", "Step"]
 
@@ -94,11 +94,12 @@ class Config:
     def check(self, p):
         """ValueError, with the bad value, if a field does not fit an instance ``p``."""
         capacity_max = (1 << p.capacity_bits) - 1
+        ratio_max = (1 << RATIO_BITS) - 1
         for name, low, high in (
             ("capacity_sram", 0, capacity_max),
             ("capacity_hbm", 0, capacity_max),
-            ("numerator", 0, 0xFFFF),
-            ("denominator", 0, 0xFFFF),
+            ("numerator", 0, ratio_max),
+            ("denominator", 0, ratio_max),
             ("gap_prior", 0, p.gap_max),
             ("moves", 1, MAX_MOVES),
         ):

@@ -4,12 +4,14 @@ import gzip
 import json
 import os
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
     "FileError",
     "json_lines",
     "json_object",
+    "whole_file",
     "write_lines",
     "write_json",
     "check_format",
@@ -86,27 +88,34 @@ def json_object(path, error=FileError):
     return value
 
 
-def write_lines(path, lines):
-    """Writes text lines; ``path`` appears, or changes, only when all are written.
-
-    A name that ends in ``.gz`` is compressed; equal lines give equal bytes.
-    """
+@contextmanager
+def whole_file(path):
+    """A binary file to write; ``path`` appears, or changes, only when the ``with`` block ends without an exception."""
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
-                    file.writelines(f"{line}\n".encode() for line in lines)
-            else:
-                raw.writelines(f"{line}\n".encode() for line in lines)
+        with open(partial, "wb") as file:
+            yield file
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
+def write_lines(path, lines):
+    """Writes text lines, as ``whole_file``.
+
+    A name that ends in ``.gz`` is compressed; equal lines give equal bytes.
+    """
+    with whole_file(path) as raw:
+        if Path(path).suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file:
+                file.writelines(f"{line}\n".encode() for line in lines)
+        else:
+            raw.writelines(f"{line}\n".encode() for line in lines)
+
+
 def write_json(path, value):
-    """Writes one JSON value, a field of the top object a line; atomic as ``write_lines``."""
+    """Writes one JSON value, a field of the top object a line; as ``whole_file``."""
     fields = [f" {json.dumps(name)}: {json.dumps(field)}" for name, field in value.items()]
     write_lines(path, ["{", *(f"{field}," for field in fields[:-1]), fields[-1], "}"])
 

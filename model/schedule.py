@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from unison.formats import TOKENS_MAX
+from unison.model.files import whole_file
 from unison.model.load import ENVELOPES, Footprints, Load, footprints, timeline
 
 __all__ = ["MOMENT", "NEVER", "UNKNOWN", "Schedule", "make_schedule", "cached_schedule", "synthetic_schedule"]
@@ -228,9 +229,8 @@ def cached_schedule(trace, load, folder):
         "new_tokens_known": schedule.new_tokens_known,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{id(schedule)}.part.npz")
-    np.savez(part, moments=schedule.moments, lengths=schedule.lengths, facts=json.dumps(facts))
-    part.replace(path)
+    with whole_file(path) as file:
+        np.savez(file, moments=schedule.moments, lengths=schedule.lengths, facts=json.dumps(facts))
     return schedule
 
 

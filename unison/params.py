@@ -9,6 +9,8 @@ __all__ = ["Params", "N16", "N64", "N256", "NAMED"]
 TOKEN_BITS = 20
 SLOT_FIELD_BITS = 8
 MAX_MOVES = 8
+#: Bits of the numerator and of the denominator of the DMA bandwidth.
+RATIO_BITS = 16
 
 
 def _require(name, value, low, high):

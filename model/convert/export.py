@@ -5,11 +5,10 @@ libCacheSim/traceReader/customizedReader/oracle/oracleGeneralBin.h; that the nex
 what libCacheSim's own converter writes.
 """
 
-import os
 import struct
 from pathlib import Path
 
-from unison.model.files import write_lines
+from unison.model.files import whole_file, write_lines
 
 __all__ = ["EXPORTS", "accesses"]
 
@@ -46,12 +45,8 @@ def _oracle_general(path, trace):
     rows = accesses(trace)
     if rows[-1][0] > 0xFFFF_FFFF:
         raise ValueError(f"the last arrival, {rows[-1][0]} s, does not fit the format's 32 bits")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(b"".join(_RECORD.pack(*row) for row in rows))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.writelines(_RECORD.pack(*row) for row in rows)
 
 
 def _csv(path, trace):
